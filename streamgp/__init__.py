@@ -1,0 +1,1 @@
+"""Gaussian-process classification and regression on data larger than memory."""

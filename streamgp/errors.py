@@ -1,0 +1,55 @@
+"""What can go wrong, each a subclass of the built-in exception that a caller would expect.
+
+Every message says what was found and what to do about it. All of them pickle, so that a worker's error
+reaches the user unchanged.
+"""
+
+from __future__ import annotations
+
+
+class StreamGPError(Exception):
+    """Base of all errors raised by streamgp on purpose."""
+
+
+class StoreError(StreamGPError, ValueError):
+    """A store, or an array in it, does not have the form that was asked for."""
+
+
+class ArrayNotFoundError(StreamGPError, KeyError):
+    """A named array is not in the store."""
+
+    def __str__(self) -> str:
+        """The message itself: KeyError would quote it."""
+        return str(self.args[0]) if self.args else ""
+
+
+class UnsupportedDtypeError(StreamGPError, TypeError):
+    """An array holds values that cannot be used as features or targets."""
+
+
+class NonFiniteDataError(StreamGPError, ValueError):
+    """The data contain NaN or infinity."""
+
+
+class ChunkReadError(StreamGPError, OSError):
+    """A chunk could not be read or decoded, or is missing although it was once written."""
+
+
+class TargetError(StreamGPError, ValueError):
+    """The targets do not fit the task: one class only, constant, too many distinct labels, ..."""
+
+
+class ParameterError(StreamGPError, ValueError):
+    """A parameter is outside of its range."""
+
+
+class BudgetError(StreamGPError, MemoryError):
+    """The work does not fit into the memory budget."""
+
+
+class NumericsWarning(StreamGPError, UserWarning):
+    """A computation went on, but with reduced accuracy or a value that was floored."""
+
+
+class DataWarning(StreamGPError, UserWarning):
+    """The data can be used, but not as efficiently, or not as meant."""

@@ -1,0 +1,1 @@
+"""Dense, slow, obvious versions of the mathematics: the oracles of the tests."""
