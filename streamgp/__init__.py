@@ -1,1 +1,8 @@
 """Gaussian-process classification and regression on data larger than memory."""
+
+from importlib.metadata import version
+
+from streamgp.estimators import StreamGPClassifier, StreamGPRegressor, fit_stream
+
+__version__ = version("streamgp")
+__all__ = ["StreamGPClassifier", "StreamGPRegressor", "__version__", "fit_stream"]

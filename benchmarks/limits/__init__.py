@@ -1,0 +1,1 @@
+"""How near streamgp comes to what the machine itself can do."""

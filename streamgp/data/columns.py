@@ -1,0 +1,220 @@
+"""One array of a data set, wherever it lies: Zarr, NumPy or Dask behind one small interface.
+
+A pass hands each task a *piece* of every array. A piece of a Zarr array is a promise to read (the task reads
+from the opened array: a Dask graph would cost 25 ms a chunk instead of 0.6 ms); a piece of a NumPy array is
+the slice; a piece of a Dask array is a delayed block, which Dask computes before the task starts.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import dask.array
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from streamgp.errors import ChunkReadError, DataWarning, StoreError, UnsupportedDtypeError
+
+Array = NDArray[Any]
+
+
+class Column(Protocol):
+    """An array whose first axis counts rows."""
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows first."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the stored values."""
+
+    @property
+    def chunk_rows(self) -> int:
+        """Rows that are read at least, because they are stored together."""
+
+    def piece(self, start: int, stop: int) -> Any:
+        """What a task is given for these rows: see :func:`load`."""
+
+    def absent_chunks(self) -> int:
+        """Number of chunks that were never stored and read as the fill value."""
+
+    def cut(self, rows: int) -> Column:
+        """The same array, its chunks arranged so that pieces start at multiples of ``rows``."""
+
+
+@dataclass(frozen=True)
+class ZarrPiece:
+    """A promise to read rows ``start:stop`` of an opened Zarr array."""
+
+    array: zarr.Array
+    name: str
+    start: int
+    stop: int
+
+    def load(self) -> Array:
+        """Read and decode; an error names the array and the chunk."""
+        try:
+            return np.asarray(self.array[self.start : self.stop])
+        except Exception as error:
+            rows = self.array.chunks[0]
+            first, last = self.start // rows, (self.stop - 1) // rows
+            chunks = f"chunk {first}" if first == last else f"one of the chunks {first} to {last}"
+            raise ChunkReadError(
+                f"array {self.name!r}: {chunks} (rows {self.start} to {self.stop - 1}) could not be read: "
+                f"{type(error).__name__}: {error}. Restore the chunk, or leave these rows out."
+            ) from error
+
+
+def load(piece: Any) -> Array:
+    """The values of a piece, inside a task."""
+    return piece.load() if isinstance(piece, ZarrPiece) else np.asarray(piece)
+
+
+@dataclass(frozen=True)
+class ZarrColumn:
+    """A Zarr array on disk or behind a URL."""
+
+    array: zarr.Array
+    name: str
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows first."""
+        return tuple(self.array.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the stored values."""
+        return np.dtype(self.array.dtype)
+
+    @property
+    def chunk_rows(self) -> int:
+        """Rows of a storage chunk (of an inner chunk where the array is sharded)."""
+        return int(self.array.chunks[0])
+
+    def piece(self, start: int, stop: int) -> ZarrPiece:
+        """A promise to read."""
+        return ZarrPiece(self.array, self.name, start, stop)
+
+    def absent_chunks(self) -> int:
+        """Chunks that are not in the store: all fill value, or lost."""
+        return int(self.array.nchunks) - int(self.array.nchunks_initialized)
+
+    def cut(self, rows: int) -> ZarrColumn:
+        """A Zarr array can be read anywhere."""
+        return self
+
+
+@dataclass(frozen=True)
+class NumpyColumn:
+    """An array in memory."""
+
+    array: Array
+    name: str
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows first."""
+        return self.array.shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the values."""
+        return self.array.dtype
+
+    @property
+    def chunk_rows(self) -> int:
+        """One: memory can be cut anywhere."""
+        return 1
+
+    def piece(self, start: int, stop: int) -> Array:
+        """The slice."""
+        return self.array[start:stop]
+
+    def absent_chunks(self) -> int:
+        """None: it is all there."""
+        return 0
+
+    def cut(self, rows: int) -> NumpyColumn:
+        """Memory can be cut anywhere."""
+        return self
+
+
+@dataclass(frozen=True)
+class DaskColumn:
+    """A Dask array, computed block by block."""
+
+    array: Any
+    name: str
+    blocks: tuple[Any, ...] = ()  # delayed blocks of `rows` rows each, once cut
+    rows: int = 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows first."""
+        return tuple(self.array.shape)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the values."""
+        return np.dtype(self.array.dtype)
+
+    @property
+    def chunk_rows(self) -> int:
+        """Rows of the largest block."""
+        return int(max(self.array.chunks[0], default=1)) or 1
+
+    def piece(self, start: int, stop: int) -> Any:
+        """A delayed block."""
+        return self.blocks[start // self.rows]
+
+    def absent_chunks(self) -> int:
+        """None: a graph computes every block."""
+        return 0
+
+    def cut(self, rows: int) -> DaskColumn:
+        """Blocks of exactly ``rows`` rows, all features in each."""
+        array = self.array.rechunk({0: rows, **dict.fromkeys(range(1, self.array.ndim), -1)})
+        return DaskColumn(array, self.name, tuple(array.to_delayed().ravel()), rows)
+
+
+def as_column(array: Any, name: str) -> Column:
+    """Wrap a Zarr, Dask or NumPy array (or what NumPy makes one of)."""
+    if isinstance(array, zarr.Array):
+        column: Column = ZarrColumn(array, name)
+        split = len(array.shape) > 1 and array.chunks[1] < array.shape[1]
+    elif isinstance(array, dask.array.Array):
+        if any(np.isnan(size) for sizes in array.chunks for size in sizes):
+            raise StoreError(
+                f"Dask array {name!r} has chunks of unknown size; call {name}.compute_chunk_sizes() first"
+            )
+        column = DaskColumn(array, name)
+        split = array.ndim > 1 and len(array.chunks[1]) > 1
+    else:
+        column, split = NumpyColumn(np.asarray(array), name), False
+    if split:
+        warnings.warn(
+            f"the feature axis of {name!r} is split over chunks, so every row is gathered from several reads; "
+            f"store it with chunks=({column.chunk_rows}, {column.shape[1]}), "
+            f"or pass dask.array.from_zarr(...).rechunk(({column.chunk_rows}, -1))",
+            DataWarning,
+            stacklevel=3,
+        )
+    return column
+
+
+def check_numeric(column: Column) -> None:
+    """Refuse features that are not real numbers."""
+    if column.dtype.kind not in "iufb":
+        raise UnsupportedDtypeError(
+            f"array {column.name!r} has dtype {column.dtype}; features must be integers, booleans or real "
+            f"floating-point numbers: encode or convert them first"
+        )

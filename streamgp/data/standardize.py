@@ -1,0 +1,76 @@
+"""Shifting and scaling of features, remembered by the model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from streamgp.errors import ParameterError
+
+Standardize = Literal["auto", "common"] | bool
+
+
+@dataclass(frozen=True, eq=False)
+class Standardizer:
+    """x ↦ (x − shift) / scale, column by column.
+
+    Shapes: shift, scale (p,).  Computed in float64 and rounded once, so that a column of large mean and small
+    spread survives the way to float32.
+    """
+
+    shift: NDArray[np.float64]
+    scale: NDArray[np.float64]
+
+    @staticmethod
+    def workspace_bytes(rows: int, n_features: int) -> int:
+        """Temporary bytes of :meth:`apply` beside its result."""
+        return rows * n_features * 8
+
+    def apply(self, features: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
+        """Standardised rows, C-contiguous, in the pass's type."""
+        centred = np.subtract(features, self.shift, dtype=np.float64)
+        out = np.empty(features.shape, dtype)
+        return np.divide(centred, self.scale, out=out, casting="same_kind")
+
+
+def choose_standardizer(
+    mode: Standardize,
+    *,
+    integer: bool,
+    mean: NDArray[np.float64],
+    variance: NDArray[np.float64],
+    lowest: NDArray[np.float64],
+    highest: NDArray[np.float64],
+) -> Standardizer:
+    """The standardiser that ``standardize=`` asks for, from the columns' summary.
+
+    ``True`` gives every column mean 0 and variance 1; ``"common"`` gives one shift and one scale to all;
+    ``False`` changes nothing. ``"auto"`` takes ``"common"`` for integer columns that share one range (images:
+    a z-score for every pixel blows up the pixels that are nearly always empty) and ``True`` otherwise.
+    Constant columns get scale 1.
+    """
+    if mode not in ("auto", "common") and not isinstance(mode, bool):
+        raise ParameterError(f"standardize must be 'auto', True, 'common' or False, not {mode!r}")
+    if mode == "auto":
+        mode = "common" if integer and _share_one_range(lowest, highest) else True
+    if mode is False:
+        return Standardizer(np.zeros_like(mean), np.ones_like(mean))
+    if mode == "common":
+        shift = np.full_like(mean, mean.mean())
+        scale = np.full_like(mean, np.sqrt(np.mean(variance + (mean - shift) ** 2)))
+    else:
+        shift, scale = mean, np.sqrt(variance)
+    # A column whose spread is only the rounding of its mean is constant too.
+    return Standardizer(shift, np.where(scale > 1e-12 * np.abs(shift), scale, 1.0))
+
+
+def _share_one_range(lowest: NDArray[np.float64], highest: NDArray[np.float64]) -> bool:
+    """Whether columns look like pixels: all within one range, and more than half of them use most of it.
+
+    Border pixels are often constant, so equality of every column's range is too much to ask for.
+    """
+    full = highest.max() - lowest.min()
+    return bool(len(lowest) > 1 and full > 0 and np.mean(highest - lowest > 0.9 * full) > 0.5)

@@ -1,0 +1,93 @@
+"""Targets as numbers: class labels as codes, real targets centred and scaled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.errors import ParameterError, TargetError
+
+Task = Literal["auto", "classification", "regression"]
+
+MAX_AUTO_CLASSES = 100
+MAX_CLASSES = 1000
+
+
+@dataclass(frozen=True, eq=False)
+class ClassTargets:
+    """Labels ↔ codes 0..k-1 in the order of ``classes`` (sorted)."""
+
+    classes: NDArray[Any]
+
+    def encode(self, targets: NDArray[Any]) -> NDArray[np.float64]:
+        """Codes as floats, the form in which all targets travel through a pass."""
+        labels = as_labels(targets)
+        codes = np.searchsorted(self.classes, labels)
+        known = self.classes[np.minimum(codes, len(self.classes) - 1)] == labels
+        if not np.all(known):
+            unknown = labels[~known][0].item()
+            raise TargetError(f"label {unknown!r} was not among the classes of the model: {self.classes.tolist()}")
+        return codes.astype(np.float64)
+
+
+@dataclass(frozen=True)
+class RealTargets:
+    """y ↦ (y − shift) / scale, so that a kernel variance near 1 is a sensible start."""
+
+    shift: float
+    scale: float
+
+    def encode(self, targets: NDArray[Any]) -> NDArray[np.float64]:
+        """Targets of mean 0 and variance 1."""
+        return (np.asarray(targets, np.float64) - self.shift) / self.scale
+
+
+Targets = ClassTargets | RealTargets
+
+
+def as_labels(targets: NDArray[Any]) -> NDArray[Any]:
+    """Labels in a type that sorts and compares: variable-length strings become fixed-width ones."""
+    if targets.dtype.kind == "T":
+        return targets.astype(f"U{max((len(label) for label in targets), default=1) or 1}")
+    return targets
+
+
+def choose_task(task: Task, kind: str, n_labels: int) -> Literal["classification", "regression"]:
+    """Classification or regression, from the wish, the dtype's kind and the number of distinct targets."""
+    if task not in ("auto", "classification", "regression"):
+        raise ParameterError(f"task must be 'auto', 'classification' or 'regression', not {task!r}")
+    if task == "regression" and kind in "UST":
+        raise TargetError("regression needs numbers as targets, but they are strings; use task='classification'")
+    if task != "auto":
+        return task
+    if kind == "f":
+        return "regression"
+    if kind in "iu" and n_labels > MAX_AUTO_CLASSES:
+        raise TargetError(
+            f"the targets are integers with more than {MAX_AUTO_CLASSES} distinct values: say whether they are "
+            f"classes (task='classification') or numbers (task='regression')"
+        )
+    return "classification"
+
+
+def class_targets(counts: Mapping[Any, int], dtype: np.dtype[Any]) -> ClassTargets:
+    """The encoding of labels that were counted, in their own type; refuses too few or too many."""
+    if len(counts) > MAX_CLASSES:
+        raise TargetError(
+            f"more than {MAX_CLASSES} distinct labels: for numbers use task='regression', otherwise merge classes"
+        )
+    if len(counts) < 2:
+        raise TargetError(f"classification needs at least two classes, but all labels are {next(iter(counts))!r}")
+    return ClassTargets(np.array(sorted(counts), dtype=None if dtype.kind == "T" else dtype))
+
+
+def real_targets(mean: float, variance: float) -> RealTargets:
+    """The encoding of real targets; refuses a constant one."""
+    scale = float(np.sqrt(variance))
+    if not scale > 1e-12 * abs(mean):
+        raise TargetError(f"the target is constant ({mean!r}): there is nothing to learn")
+    return RealTargets(float(mean), scale)

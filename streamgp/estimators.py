@@ -1,0 +1,330 @@
+"""scikit-learn estimators that learn from stores larger than memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Literal, Self, TypeVar
+
+import dask.array
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from streamgp.budget import parse_size
+from streamgp.data import ClassTargets, Rows, open_rows
+from streamgp.data.rows import Store
+from streamgp.data.standardize import Standardize
+from streamgp.data.targets import Task
+from streamgp.errors import ParameterError
+from streamgp.kernels import Kernel
+from streamgp.likelihoods import Likelihood
+from streamgp.passes import (
+    ClassEvaluation,
+    CollectMarginals,
+    PassSettings,
+    PredictionWriter,
+    Reading,
+    RealEvaluation,
+    Visitor,
+    run_pass,
+)
+from streamgp.passes.evaluation import ClassScore, RealScore
+from streamgp.passes.marginals import concatenate
+from streamgp.passes.prediction import Columns, Predictions, output_group
+from streamgp.passes.run import available_threads
+from streamgp.posterior import Marginals, Precision
+from streamgp.posterior.model import Model
+from streamgp.posterior.predictive import ClassPredictive, RealPredictive
+from streamgp.training.fit import FitSettings, fit
+from streamgp.training.plan import Demand, make_plan
+
+Array = NDArray[Any]
+T = TypeVar("T")
+
+
+class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Gaussian-process classification with a sparse active set.
+
+    Parameters
+    ----------
+    n_active : int
+        Size of the active set: rows that the model keeps. Cost grows with its square.
+    selection : {"random"}
+        How active rows are chosen.
+    inference : {"adf"}
+        What the active set then says: ``"adf"`` visits each site once.
+    kernel : Kernel, optional
+        Covariance of the latent function on standardised features; default an RBF of median distance.
+    likelihood : Likelihood, optional
+        Default :class:`~streamgp.likelihoods.Probit` with a bias from the class's share.
+    standardize : {"auto", "common"} or bool
+        Shift and scale of the features; see :func:`streamgp.data.standardize.choose_standardizer`.
+    precision : {"auto", "float32", "float64"}
+        Arithmetic of the passes; factors are always float64.
+    memory_budget : int or str
+        Bytes, or a size such as ``"1GiB"``, that the fit may use beside Python and its libraries.
+    random_state : int, RandomState or None
+        Source of all random draws.
+    client : distributed.Client, optional
+        Where passes run; default the current client, else threads.
+    progress : bool, optional
+        Progress bars; default only on a terminal.
+    """
+
+    def __init__(
+        self,
+        n_active: int = 500,
+        *,
+        selection: Literal["random"] = "random",
+        inference: Literal["adf"] = "adf",
+        kernel: Kernel | None = None,
+        likelihood: Likelihood | None = None,
+        standardize: Standardize = "auto",
+        precision: Precision = "auto",
+        memory_budget: int | str = "1GiB",
+        random_state: Any = None,
+        client: Any = None,
+        progress: bool | None = None,
+    ) -> None:
+        self.n_active = n_active
+        self.selection = selection
+        self.inference = inference
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.standardize = standardize
+        self.precision = precision
+        self.memory_budget = memory_budget
+        self.random_state = random_state
+        self.client = client
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+        """Fit to arrays in memory, or to Dask arrays."""
+        if not isinstance(X, dask.array.Array):
+            X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], accept_sparse=False)
+            check_classification_targets(y)
+            y = np.asarray(y, dtype=str) if y.dtype.kind == "O" else y
+        return self.fit_stream((X, y))
+
+    def fit_stream(self, store: Store, x: str = "X", y: str = "y") -> Self:
+        """Fit to a Zarr group (path, URL or ``zarr.Group``) or to a pair of arrays, chunk by chunk."""
+        rows = open_rows(store, x, y)
+        _adopt(self, rows, fit(rows, "classification", _settings(self)))
+        return self
+
+    def predict(self, X: Any) -> Array:  # noqa: N803
+        """The most probable class of each row."""
+        probabilities = self.predict_proba(X)
+        classes: Array = self.classes_[np.argmax(probabilities, axis=1)]
+        return classes
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
+        """Probability of every class, in the order of ``classes_``."""
+        marginals = _marginals(self, X)
+        assert isinstance(self.model_.predictive, ClassPredictive)
+        probabilities: NDArray[np.float64] = np.exp(self.model_.predictive.log_probabilities(marginals))
+        return probabilities
+
+    def predict_latent(self, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # noqa: N803
+        """Posterior mean and variance of the latent functions: (rows, heads) each, (rows,) for one head."""
+        return _latent(_marginals(self, X))
+
+    def predict_stream(self, store: Store, out: Any, x: str = "X") -> None:
+        """Write ``label`` (a class number) and ``probability`` of every row to a new Zarr group."""
+        check_is_fitted(self)
+        assert isinstance(self.model_.predictive, ClassPredictive)
+        columns = {
+            "label": ((), np.dtype(np.int32)),
+            "probability": ((self.model_.predictive.n_classes,), np.dtype(np.float32)),
+        }
+        _write(self, store, x, out, columns, partial(_class_columns, self.model_.predictive))
+
+    def evaluate_stream(self, store: Store, x: str = "X", y: str = "y") -> ClassScore:
+        """Error, log loss, Brier score, calibration and rejection curve on a store, in one pass."""
+        check_is_fitted(self)
+        assert isinstance(self.model_.predictive, ClassPredictive)
+        return _visit(self, *_planned(self, open_rows(store, x, y)), ClassEvaluation(self.model_.predictive))
+
+
+class StreamGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Gaussian-process regression with a sparse active set.
+
+    Parameters are those of :class:`StreamGPClassifier`; the default likelihood is
+    :class:`~streamgp.likelihoods.Gaussian`. Targets are centred and scaled, predictions mapped back.
+    """
+
+    def __init__(
+        self,
+        n_active: int = 500,
+        *,
+        selection: Literal["random"] = "random",
+        inference: Literal["adf"] = "adf",
+        kernel: Kernel | None = None,
+        likelihood: Likelihood | None = None,
+        standardize: Standardize = "auto",
+        precision: Precision = "auto",
+        memory_budget: int | str = "1GiB",
+        random_state: Any = None,
+        client: Any = None,
+        progress: bool | None = None,
+    ) -> None:
+        self.n_active = n_active
+        self.selection = selection
+        self.inference = inference
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.standardize = standardize
+        self.precision = precision
+        self.memory_budget = memory_budget
+        self.random_state = random_state
+        self.client = client
+        self.progress = progress
+
+    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+        """Fit to arrays in memory, or to Dask arrays."""
+        if not isinstance(X, dask.array.Array):
+            X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], y_numeric=True)
+        return self.fit_stream((X, y))
+
+    def fit_stream(self, store: Store, x: str = "X", y: str = "y") -> Self:
+        """Fit to a Zarr group (path, URL or ``zarr.Group``) or to a pair of arrays, chunk by chunk."""
+        rows = open_rows(store, x, y)
+        _adopt(self, rows, fit(rows, "regression", _settings(self)))
+        return self
+
+    def predict(self, X: Any, return_std: bool = False) -> Any:  # noqa: N803
+        """Predictive mean of each row, and its standard deviation (of a new observation) where asked for."""
+        marginals = _marginals(self, X)
+        assert isinstance(self.model_.predictive, RealPredictive)
+        mean, variance = self.model_.predictive.predict(marginals)
+        return (mean, np.sqrt(variance)) if return_std else mean
+
+    def predict_latent(self, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # noqa: N803
+        """Posterior mean and variance of the latent function, in units of the scaled target."""
+        return _latent(_marginals(self, X))
+
+    def predict_stream(self, store: Store, out: Any, x: str = "X") -> None:
+        """Write ``mean`` and ``variance`` of every row to a new Zarr group."""
+        check_is_fitted(self)
+        assert isinstance(self.model_.predictive, RealPredictive)
+        columns = {name: ((), np.dtype(np.float64)) for name in ("mean", "variance")}
+        _write(self, store, x, out, columns, partial(_real_columns, self.model_.predictive))
+
+    def evaluate_stream(self, store: Store, x: str = "X", y: str = "y") -> RealScore:
+        """Root mean squared error, log loss and coverage on a store, in one pass."""
+        check_is_fitted(self)
+        assert isinstance(self.model_.predictive, RealPredictive)
+        return _visit(self, *_planned(self, open_rows(store, x, y)), RealEvaluation(self.model_.predictive))
+
+
+Estimator = StreamGPClassifier | StreamGPRegressor
+
+
+def _settings(estimator: Estimator) -> FitSettings:
+    for name, known in (("selection", "random"), ("inference", "adf")):
+        if getattr(estimator, name) != known:
+            raise ParameterError(f"{name}={getattr(estimator, name)!r} is not known; use {known!r}")
+    if isinstance(estimator.n_active, bool) or not isinstance(estimator.n_active, int | np.integer):
+        raise ParameterError(f"n_active must be an integer of at least 1, not {estimator.n_active!r}")
+    return FitSettings(
+        n_active=int(estimator.n_active),
+        kernel=estimator.kernel,
+        likelihood=estimator.likelihood,
+        standardize=estimator.standardize,
+        precision=estimator.precision,
+        memory_budget=parse_size(estimator.memory_budget),
+        seed=_seed(estimator.random_state),
+        client=estimator.client,
+        progress=estimator.progress,
+    )
+
+
+def _seed(random_state: Any) -> np.random.SeedSequence:
+    if random_state is None or isinstance(random_state, int | np.integer):
+        return np.random.SeedSequence(None if random_state is None else int(random_state))
+    return np.random.SeedSequence(check_random_state(random_state).randint(2**31 - 1))
+
+
+def _adopt(estimator: Estimator, rows: Rows, model: Model) -> None:
+    """Give an estimator its learned attributes."""
+    estimator.model_ = model
+    estimator.n_features_in_ = rows.n_features
+    estimator.active_rows_ = model.active_rows
+    estimator.kernel_ = model.snapshot.kernel
+    if isinstance(estimator, StreamGPClassifier):
+        assert isinstance(model.targets, ClassTargets)
+        estimator.classes_ = model.targets.classes
+
+
+def _planned(estimator: Estimator, rows: Rows) -> tuple[Rows, PassSettings]:
+    """Rows cut into spans, and the settings of passes of the fitted model over them, inside the budget."""
+    if rows.n_features != estimator.n_features_in_:
+        raise ParameterError(
+            f"the rows have {rows.n_features} features, but the model was fitted to {estimator.n_features_in_}"
+        )
+    snapshot, settings = estimator.model_.snapshot, _settings(estimator)
+    demand = Demand(
+        rows, snapshot.kernel, len(snapshot.active_inputs), len(snapshot.heads), snapshot.dtype.itemsize
+    )
+    plan = make_plan(demand, settings.memory_budget, available_threads())
+    return rows.cut(plan.span_rows), PassSettings(
+        plan.rows_per_block, plan.tasks_in_flight, settings.client, settings.progress
+    )
+
+
+def _visit(estimator: Estimator, rows: Rows, settings: PassSettings, visitor: Visitor[T]) -> T:
+    """One pass of the fitted model over rows."""
+    model = estimator.model_
+    reading = Reading(model.standardizer, model.targets, model.snapshot.dtype)
+    return run_pass(rows, visitor, settings, reading=reading, snapshot=model.snapshot, label="predict")
+
+
+def _marginals(estimator: Estimator, X: Any, with_variance: bool = True) -> Marginals:  # noqa: N803
+    check_is_fitted(estimator)
+    features = validate_data(estimator, X, dtype=[np.float64, np.float32], reset=False)
+    rows, settings = _planned(estimator, open_rows(features, y=None))
+    return concatenate(_visit(estimator, rows, settings, CollectMarginals(with_variance)))
+
+
+def _latent(marginals: Marginals) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    mean, variance = marginals
+    assert variance is not None
+    return (mean[:, 0], variance[:, 0]) if mean.shape[1] == 1 else (mean, variance)
+
+
+def _class_columns(predictive: ClassPredictive, marginals: Marginals) -> Mapping[str, Array]:
+    log_probabilities = predictive.log_probabilities(marginals)
+    return {
+        "label": np.argmax(log_probabilities, axis=1).astype(np.int32),
+        "probability": np.exp(log_probabilities).astype(np.float32),
+    }
+
+
+def _real_columns(predictive: RealPredictive, marginals: Marginals) -> Mapping[str, Array]:
+    return predictive.predict(marginals)._asdict()
+
+
+def _write(
+    estimator: Estimator, store: Store, x: str, out: Any, columns: Columns, predict: Callable[[Marginals], Predictions]
+) -> None:
+    rows, settings = _planned(estimator, open_rows(store, x, None))
+    with output_group(out, rows, columns) as arrays:
+        _visit(estimator, rows, settings, PredictionWriter(predict, arrays))
+
+
+def fit_stream(store: Store, x: str = "X", y: str = "y", task: Task = "auto", **parameters: Any) -> Estimator:
+    """Fit a classifier or a regressor to a store, whichever its targets ask for.
+
+    ``task="auto"``: strings and booleans are classes, floating-point targets are numbers, integers are classes up
+    to 100 distinct values. All other parameters are those of the estimators.
+    """
+    rows = open_rows(store, x, y)
+    model = fit(rows, task, _settings(StreamGPClassifier(**parameters)))
+    kind = StreamGPClassifier if isinstance(model.targets, ClassTargets) else StreamGPRegressor
+    estimator: Estimator = kind(**parameters)
+    _adopt(estimator, rows, model)
+    return estimator

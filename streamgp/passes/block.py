@@ -1,0 +1,88 @@
+"""What a visitor sees, and what it must be able to do."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.data import Span, Standardizer, Targets
+from streamgp.posterior import Marginals, Snapshot
+
+T = TypeVar("T")
+
+
+class Block(NamedTuple):
+    """Consecutive rows of the store.
+
+    ``features`` and ``targets`` are as stored where the pass has no :class:`Reading`, else standardised and
+    encoded. ``marginals`` belong to the pass's snapshot.
+    """
+
+    start: int
+    features: NDArray[Any]
+    targets: NDArray[Any] | None
+    marginals: Marginals | None
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has."""
+        return len(self.features)
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """How stored values become what the model works with."""
+
+    standardizer: Standardizer
+    targets: Targets | None
+    dtype: np.dtype[Any]
+
+
+class Visitor(ABC, Generic[T]):
+    """A frozen value that turns blocks into partial results, and merges them.
+
+    All methods are pure (a writer writes the same rows however often it is called), because a task may run
+    twice. ``merge`` is called in the order of rows, first within a task, then across tasks.
+    """
+
+    @property
+    def needs_variance(self) -> bool:
+        """Whether the marginals must come with variances, which cost most of a pass."""
+        return False
+
+    @abstractmethod
+    def visit(self, block: Block) -> T:
+        """The partial result of one block."""
+
+    @abstractmethod
+    def merge(self, earlier: T, later: T) -> T:
+        """The result of both; ``earlier`` stands for the rows before."""
+
+    def finish(self, span: Span, total: T) -> T:
+        """Called in the task once its span has been visited, with the span's merged result."""
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """All that tasks of one pass have in common; shipped once per pass."""
+
+    visitor: Visitor[Any]
+    reading: Reading | None
+    snapshot: Snapshot | None
+    rows_per_block: int
+
+    def block(self, start: int, features: NDArray[Any], targets: NDArray[Any] | None) -> Block:
+        """Prepare stored rows for the visitor."""
+        if self.reading is not None:
+            features = self.reading.standardizer.apply(features, self.reading.dtype)
+            if targets is not None and self.reading.targets is not None:
+                targets = self.reading.targets.encode(targets)
+        marginals = None
+        if self.snapshot is not None:
+            marginals = self.snapshot.marginals(features, self.visitor.needs_variance)
+        return Block(start, features, targets, marginals)

@@ -1,0 +1,88 @@
+"""Tasks on the workers of a ``distributed`` cluster."""
+
+from __future__ import annotations
+
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, TypeVar
+
+from dask.base import is_dask_collection
+from distributed import WorkerPlugin
+from threadpoolctl import threadpool_limits
+
+from streamgp.passes.threads import Advance
+
+T = TypeVar("T")
+
+
+class SingleThreadedBlas(WorkerPlugin):  # type: ignore[misc]
+    """Limits BLAS to one thread, once per worker process and for as long as the worker lives."""
+
+    name = "streamgp-single-threaded-blas"
+
+    def setup(self, worker: Any) -> None:
+        """Set the limit."""
+        self._limit = threadpool_limits(limits=1, user_api="blas")
+
+    def teardown(self, worker: Any) -> None:
+        """Lift it again."""
+        self._limit.restore_original_limits()
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A ``distributed`` client: one task per item, a bounded number of them in flight.
+
+    ``tasks_per_worker`` is what the memory budget allows in one process.
+    """
+
+    client: Any
+    tasks_per_worker: int
+    advance: Advance
+
+    def __call__(
+        self,
+        function: Callable[..., T],
+        shared: Any,
+        items: Iterable[tuple[Any, ...]],
+        merge: Callable[[T, T], T],
+    ) -> T:
+        """Fold on the workers; partial results are merged here, in order."""
+        self.client.register_plugin(SingleThreadedBlas())
+        common = self._ship_once(shared)
+        queue, flight, window = iter(items), deque[Any](), self._window()
+        merged: list[T] = []
+        try:
+            while True:
+                for item in islice(queue, window - len(flight)):
+                    pieces = [self.client.compute(p) if is_dask_collection(p) else p for p in item]
+                    flight.append(self.client.submit(function, common, *pieces, pure=False))
+                if not flight:
+                    return merged[0]
+                part = flight.popleft().result()
+                merged = [merge(total, part) for total in merged] or [part]
+                self.advance()
+        except Exception:
+            for future in flight:  # nothing may still be writing when the error is told
+                future.exception()
+            raise
+        finally:
+            self.client.cancel([*flight, common])
+
+    def _ship_once(self, shared: Any) -> Any:
+        """A future that tasks share; its value lies in the task graph, so a lost worker loses nothing."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Sending large graph")
+            return self.client.submit(_identity, shared, pure=False)
+
+    def _window(self) -> int:
+        """Tasks that may run at once, and one more per worker to hide the round trip."""
+        threads = self.client.nthreads().values()
+        return max(1, sum(min(count, self.tasks_per_worker) + 1 for count in threads))
+
+
+def _identity(value: T) -> T:
+    return value

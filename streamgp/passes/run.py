@@ -1,0 +1,103 @@
+"""The pass: one task per span of chunks, single-threaded inside, many at once, merged in order."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import dask
+from tqdm.auto import tqdm
+
+from streamgp.data import Rows, Span
+from streamgp.data.columns import load
+from streamgp.passes.block import Job, Reading, Visitor
+from streamgp.passes.threads import Fold, Threads
+from streamgp.posterior import Snapshot
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class PassSettings:
+    """How passes run. ``rows_per_block`` shapes the result's rounding, the rest only the speed."""
+
+    rows_per_block: int
+    tasks_in_flight: int
+    client: Any = None
+    progress: bool | None = None
+
+
+def visit_span(job: Job, span: Span, features_piece: Any, targets_piece: Any) -> Any:
+    """The task: read a span of whole chunks, visit it in blocks of rows, merge in order."""
+    features = load(features_piece)
+    targets = None if targets_piece is None else load(targets_piece)
+    total = None
+    for begin in range(0, span.rows, job.rows_per_block):
+        end = min(begin + job.rows_per_block, span.rows)
+        block = job.block(
+            span.start + begin, features[begin:end], None if targets is None else targets[begin:end]
+        )
+        part = job.visitor.visit(block)
+        total = part if total is None else job.visitor.merge(total, part)
+    return job.visitor.finish(span, total)
+
+
+def run_pass(
+    rows: Rows,
+    visitor: Visitor[T],
+    settings: PassSettings,
+    *,
+    reading: Reading | None = None,
+    snapshot: Snapshot | None = None,
+    spans: Iterable[Span] | None = None,
+    label: str = "pass",
+) -> T:
+    """Visit every row once (or those of the given spans) and return the merged result.
+
+    The same store and the same ``rows_per_block`` give the same bits, on threads and on any cluster of the
+    same kind of processor; another chunking gives the same result up to rounding.
+    """
+    chosen = list(rows.spans() if spans is None else spans)
+    job = Job(visitor, reading, snapshot, settings.rows_per_block)
+    hidden = None if settings.progress is None else not settings.progress  # None: silent unless a terminal
+    with tqdm(total=sum(s.rows for s in chosen), desc=label, unit="row", unit_scale=True, disable=hidden) as bar:
+        lengths = iter([span.rows for span in chosen])
+        fold = _folder(settings, lambda: bar.update(next(lengths)))
+        return fold(visit_span, job, ((span, *rows.pieces(span)) for span in chosen), visitor.merge)
+
+
+def _folder(settings: PassSettings, advance: Callable[[], object]) -> Fold:
+    client = _find_client(settings.client)
+    if client is None:
+        return Threads(settings.tasks_in_flight, advance)
+    from streamgp.passes.cluster import Cluster  # only here: importing distributed takes half a second
+
+    return Cluster(client, settings.tasks_in_flight, advance)
+
+
+def _find_client(client: Any) -> Any:
+    """The client to use: the one given, else the current one, unless we are inside a task; else None."""
+    distributed = sys.modules.get("distributed")
+    if client is not None or distributed is None:
+        return client
+    try:
+        distributed.get_worker()
+    except ValueError:
+        pass  # not inside a task
+    else:
+        return None
+    try:
+        return distributed.get_client()
+    except ValueError:
+        return None
+
+
+def available_threads() -> int:
+    """Threads for local passes: Dask's ``num_workers`` where configured, else the cores we may use."""
+    configured = dask.config.get("num_workers", None)
+    if configured is not None:
+        return int(configured)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,0 +1,146 @@
+"""Pass 0: what the data are, in one read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.data.targets import MAX_CLASSES, as_labels
+from streamgp.errors import NonFiniteDataError
+from streamgp.passes.block import Block, Visitor
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Count, mean and sum of squared deviations of columns; merging is stable [Chan1983]."""
+
+    count: int
+    mean: FloatArray
+    deviations: FloatArray
+
+    @staticmethod
+    def of(values: NDArray[Any]) -> Moments:
+        """Moments over the first axis.  Shapes: values (c, p) → mean, deviations (p,)."""
+        with np.errstate(invalid="ignore", over="ignore"):  # values that are not finite are told by row and column
+            mean = values.mean(axis=0, dtype=np.float64)
+            centred = values - mean
+            return Moments(len(values), mean, np.einsum("ij,ij->j", centred, centred))
+
+    def merged(self, later: Moments) -> Moments:
+        """Moments of both samples.
+
+        δ = m₂ − m₁,  m = m₁ + δ n₂/n,  D = D₁ + D₂ + δ² n₁ n₂/n
+        """
+        count = self.count + later.count
+        with np.errstate(invalid="ignore", over="ignore"):
+            delta = later.mean - self.mean
+            mean = self.mean + delta * (later.count / count)
+            between = delta**2 * (self.count * later.count / count)
+            return Moments(count, mean, self.deviations + later.deviations + between)
+
+    @property
+    def variance(self) -> FloatArray:
+        """Mean squared deviation."""
+        return self.deviations / self.count
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """What pass 0 found.
+
+    ``labels`` counts the distinct targets, up to one more than may be classes; it is empty where targets are
+    not counted. ``first_bad`` is the first value that is not finite: (row, column or None for the target, value).
+    """
+
+    features: Moments
+    lowest: FloatArray
+    highest: FloatArray
+    targets: Moments | None
+    labels: dict[Any, int]
+    first_bad: tuple[int, int | None, float] | None
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that were read."""
+        return self.features.count
+
+    @property
+    def constant_columns(self) -> NDArray[np.int64]:
+        """Columns that have the same value in every row."""
+        return np.flatnonzero(self.lowest == self.highest)
+
+    def check_finite(self) -> None:
+        """Refuse NaN and infinity, naming the first one."""
+        if self.first_bad is not None:
+            row, column, value = self.first_bad
+            where = f"row {row}, the target" if column is None else f"row {row}, column {column}"
+            raise NonFiniteDataError(
+                f"found {value} at {where}; fill in or leave out rows with NaN or infinity before fitting"
+            )
+
+
+@dataclass(frozen=True)
+class Summarize(Visitor[Summary]):
+    """Reads rows as stored: counts, moments, ranges, labels, the first bad value."""
+
+    count_labels: bool
+
+    def visit(self, block: Block) -> Summary:
+        """Summary of one block."""
+        features, targets = block.features, block.targets
+        target_moments, labels = None, {}
+        bad = _first_bad(features, block.start)
+        if targets is not None:
+            if targets.dtype.kind in "iufb":
+                found = (bad, _first_bad(targets[:, None], block.start, target=True))
+                bad = min((place for place in found if place), key=lambda place: place[0], default=None)
+                target_moments = Moments.of(targets[:, None])
+            if self.count_labels:
+                values, counts = np.unique(as_labels(targets), return_counts=True)
+                counted = zip(values.tolist(), counts.tolist(), strict=True)
+                labels = dict(islice(counted, MAX_CLASSES + 1))
+        lowest, highest = features.min(axis=0), features.max(axis=0)
+        return Summary(
+            Moments.of(features),
+            lowest.astype(np.float64),
+            highest.astype(np.float64),
+            target_moments,
+            labels,
+            bad,
+        )
+
+    def merge(self, earlier: Summary, later: Summary) -> Summary:
+        """Summary of both; the number of counted labels stays bounded."""
+        targets = None
+        if earlier.targets is not None and later.targets is not None:
+            targets = earlier.targets.merged(later.targets)
+        labels = dict(earlier.labels)
+        for label, count in later.labels.items():
+            if label in labels or len(labels) <= MAX_CLASSES:
+                labels[label] = labels.get(label, 0) + count
+        return Summary(
+            earlier.features.merged(later.features),
+            np.minimum(earlier.lowest, later.lowest),
+            np.maximum(earlier.highest, later.highest),
+            targets,
+            labels,
+            earlier.first_bad or later.first_bad,
+        )
+
+
+def _first_bad(
+    values: NDArray[Any], start: int, target: bool = False
+) -> tuple[int, int | None, float] | None:
+    if values.dtype.kind != "f":
+        return None
+    finite = np.isfinite(values)
+    if finite.all():
+        return None
+    row, column = np.unravel_index(np.argmin(finite), finite.shape)
+    return start + int(row), None if target else int(column), float(values[row, column])

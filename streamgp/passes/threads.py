@@ -1,0 +1,86 @@
+"""Tasks on Dask's threads in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from typing import Any, Protocol, TypeVar
+
+import dask
+from dask.base import is_dask_collection
+
+from streamgp.passes.blas import single_threaded_blas
+
+T = TypeVar("T")
+Advance = Callable[[], object]
+
+
+class Fold(Protocol):
+    """Calls a function for every item, side by side, and merges the results in the order of the items.
+
+    merge(… merge(f(shared, *item 0), f(shared, *item 1)) …, f(shared, *last item))
+    A bounded number of tasks is in flight. The result does not depend on which implementation did it.
+    """
+
+    def __call__(
+        self,
+        function: Callable[..., T],
+        shared: Any,
+        items: Iterable[tuple[Any, ...]],
+        merge: Callable[[T, T], T],
+    ) -> T:
+        """Return the merged result; ``shared`` is the same for all calls and is shipped once."""
+
+
+@dataclass(frozen=True)
+class Threads:
+    """Dask's threaded scheduler, one window of tasks after the other.
+
+    Within a window each partial result is merged as soon as its turn has come, so the memory in use depends
+    on ``workers`` and neither on the window nor on the number of tasks. A window ends with a barrier, which
+    costs about half a task in ``window`` of them.
+    """
+
+    workers: int
+    advance: Advance
+    window: int = 64
+
+    def __call__(
+        self,
+        function: Callable[..., T],
+        shared: Any,
+        items: Iterable[tuple[Any, ...]],
+        merge: Callable[[T, T], T],
+    ) -> T:
+        """Fold in this process, with one BLAS thread per task."""
+        queue = iter(items)
+        merged: list[T] = []
+        # A pool of our own, so that after an error its exit waits for the tasks that still run.
+        with single_threaded_blas(), ThreadPoolExecutor(self.workers) as pool:
+            while batch := list(islice(queue, self.window)):
+                chain = None
+                for item in batch:
+                    # Dask searches arguments for collections: only those are passed as arguments.
+                    lazy = [piece for piece in item if is_dask_collection(piece)]
+                    part = dask.delayed(partial(_call, function, shared, item), pure=False)(*lazy)
+                    before = [] if chain is None else [chain]
+                    step = partial(self._append, merge, merged if chain is None else [])
+                    chain = dask.delayed(step, pure=False)(part, *before)
+                merged = [chain.compute(scheduler="threads", pool=pool)]
+        return merged[0]
+
+    def _append(self, merge: Callable[[T, T], T], start: list[T], part: T, *before: T) -> T:
+        """Merge a partial result into what came before it: in this window, or in the windows before."""
+        self.advance()
+        for total in (*start, *before):
+            part = merge(total, part)
+        return part
+
+
+def _call(function: Callable[..., T], shared: Any, item: tuple[Any, ...], *computed: Any) -> T:
+    """Call with the item, its lazy pieces replaced by what Dask computed for them."""
+    arrived = iter(computed)
+    return function(shared, *(next(arrived) if is_dask_collection(piece) else piece for piece in item))

@@ -1,0 +1,78 @@
+"""From latent marginals to statements about targets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from streamgp.data import RealTargets
+from streamgp.likelihoods import Likelihood
+from streamgp.posterior.snapshot import Marginals
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ClassPredictive:
+    """Class probabilities: of two classes by one head, of k > 2 by one head each, against the rest.
+
+    log p(class j) = log P(y = +1 | head j) − log Σ_i P(y = +1 | head i)   [IVM2003 section 4, normalised]
+    One likelihood per head: biases differ from class to class.
+    """
+
+    likelihoods: tuple[Likelihood, ...]
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return max(2, len(self.likelihoods))
+
+    def log_probabilities(self, marginals: Marginals) -> FloatArray:
+        """Log probability of every class.  Shapes: marginals (c, heads) → (c, classes)."""
+        mean, variance = marginals
+        assert variance is not None
+        positive = np.ones(len(mean))
+        columns = [
+            likelihood.log_predictive_density(positive, mean[:, head], variance[:, head])
+            for head, likelihood in enumerate(self.likelihoods)
+        ]
+        if len(columns) == 1:
+            negative = self.likelihoods[0].log_predictive_density(-positive, mean[:, 0], variance[:, 0])
+            return np.column_stack([negative, columns[0]])
+        joint = np.column_stack(columns)
+        normalised: FloatArray = joint - logsumexp(joint, axis=1, keepdims=True)
+        return normalised
+
+
+class RealPrediction(NamedTuple):
+    """Mean, and variance of a new observation, in the target's own units: (c,) each."""
+
+    mean: FloatArray
+    variance: FloatArray
+
+
+@dataclass(frozen=True)
+class RealPredictive:
+    """The predictive distribution of a real target, mapped back to its own units."""
+
+    likelihood: Likelihood
+    targets: RealTargets
+
+    def predict(self, marginals: Marginals) -> RealPrediction:
+        """Predictive mean and variance."""
+        latent_mean, latent_variance = marginals
+        assert latent_variance is not None
+        mean = self.likelihood.predictive_mean(latent_mean[:, 0], latent_variance[:, 0])
+        variance = self.likelihood.predictive_variance(latent_mean[:, 0], latent_variance[:, 0])
+        return RealPrediction(self.targets.shift + self.targets.scale * mean, self.targets.scale**2 * variance)
+
+    def log_density(self, encoded: FloatArray, marginals: Marginals) -> FloatArray:
+        """Log density of encoded targets, in the target's own units."""
+        latent_mean, latent_variance = marginals
+        assert latent_variance is not None
+        standard = self.likelihood.log_predictive_density(encoded, latent_mean[:, 0], latent_variance[:, 0])
+        return standard - np.log(self.targets.scale)

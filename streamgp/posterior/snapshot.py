@@ -1,0 +1,102 @@
+"""What a pass carries: active inputs, factor, weights and kernel, frozen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from streamgp.kernels import Kernel
+from streamgp.numerics import projection as numerics
+
+FloatArray = NDArray[np.float64]
+
+
+class Marginals(NamedTuple):
+    """Latent marginals of c rows, one column per head: mean and variance (c, heads)."""
+
+    mean: FloatArray
+    variance: FloatArray | None
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """One latent function: its projection and targets over some of the snapshot's active inputs.
+
+    T projection (d, d) upper triangular, β projected_targets (d,).  For sites (π, b) on the active set, with
+    S = diag(√π) and L Lᵀ = 1 + S K S:  T = S L⁻ᵀ,  β = L⁻¹ S⁻¹ b  [IVM2006 eq. 4].
+    ``columns`` picks the head's d active inputs out of the snapshot's.
+    """
+
+    projection: NDArray[Any]
+    projected_targets: FloatArray
+    columns: slice
+
+    @property
+    def weights(self) -> FloatArray:
+        """T β: the mean of a row is k(x, active) · weights, O(d) a row."""
+        weights: FloatArray = self.projection.astype(np.float64) @ self.projected_targets
+        return weights
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A Gaussian posterior of latent functions that share a kernel.
+
+    h = k_I(x)ᵀ T β,  a = k(x, x) − |Tᵀ k_I(x)|²
+    k_I the kernel with active_inputs.  All heads are served by one kernel block.
+    Shapes: active_inputs (D, p) in the pass's type.
+    """
+
+    kernel: Kernel
+    active_inputs: NDArray[Any]
+    heads: tuple[Head, ...]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the arithmetic in a pass."""
+        return self.active_inputs.dtype
+
+    def astype(self, dtype: DTypeLike) -> Snapshot:
+        """The same posterior for passes in another precision."""
+        heads = tuple(
+            Head(head.projection.astype(dtype), head.projected_targets, head.columns) for head in self.heads
+        )
+        return Snapshot(self.kernel, self.active_inputs.astype(dtype), heads)
+
+    def marginals(self, features: NDArray[Any], with_variance: bool = True) -> Marginals:
+        """Latent mean and variance of standardised rows.
+
+        Cost per row: 2 p D flops for the kernel, then D for the means alone, about d² a head with variances.
+        Hazard: the variance is a difference; rounding below zero is clamped to zero.
+        """
+        block = self.kernel.block(features, self.active_inputs)
+        means = np.empty((len(features), len(self.heads)))
+        if not with_variance:
+            for number, head in enumerate(self.heads):
+                means[:, number] = block[:, head.columns] @ head.weights.astype(self.dtype)
+            return Marginals(means, None)
+        variances = np.empty_like(means)
+        prior = self.kernel.diagonal(features)
+        for number, head in enumerate(self.heads):
+            mean, explained = numerics.project(
+                block[:, head.columns], head.projection, head.projected_targets
+            )
+            means[:, number] = mean
+            variances[:, number] = np.maximum(prior - explained, 0.0)
+        return Marginals(means, variances)
+
+
+def workspace_bytes(
+    kernel: Kernel, rows: int, n_active: int, n_features: int, n_heads: int, itemsize: int
+) -> int:
+    """Temporary bytes of :meth:`Snapshot.marginals` for a block of rows."""
+    block = rows * n_active * itemsize + kernel.workspace_bytes(rows, n_active, n_features, itemsize)
+    return block + numerics.workspace_bytes(rows, itemsize) + 16 * rows * (n_heads + 1)
+
+
+def snapshot_bytes(n_active: int, n_features: int, n_heads: int, itemsize: int) -> int:
+    """Bytes of a snapshot itself."""
+    return n_active * n_features * itemsize + n_heads * (n_active * n_active * itemsize + 8 * n_active)

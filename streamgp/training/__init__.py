@@ -1,0 +1,1 @@
+"""The loops: from a store to a model."""

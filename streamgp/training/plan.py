@@ -1,0 +1,159 @@
+"""Where the memory goes, settled before the first read.
+
+The budget B bounds everything that grows with the data, the active set or the number of threads. Rows per block,
+rows per span and the number of candidates follow from B and the store alone, so that threads and workers change
+the speed of a fit and never its result; threads only decide how many tasks are in flight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from streamgp.budget import format_size
+from streamgp.data import Rows, Standardizer
+from streamgp.errors import BudgetError
+from streamgp.kernels import Kernel
+from streamgp.posterior.snapshot import snapshot_bytes, workspace_bytes
+
+SPAN_BYTES = 8 * 2**20
+"""Decoded bytes that a task reads at least: smaller reads do not run side by side."""
+ROWS_PER_BLOCK = (2048, 1024, 512, 256, 128, 64, 32)
+MOST_ACTIVE = 2**20
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What is asked of the memory: the data's shape, the model's size."""
+
+    rows: Rows
+    kernel: Kernel
+    n_active: int
+    n_heads: int
+    itemsize: int
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """The division of a budget. ``str(plan)`` is a table for people."""
+
+    budget: int
+    n_active: int
+    n_candidates: int
+    rows_per_block: int
+    span_rows: int
+    tasks_in_flight: int
+    model_bytes: int
+    candidate_bytes: int
+    task_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """Upper bound of what will be in use at once, beside Python and its libraries."""
+        return self.model_bytes + self.candidate_bytes + self.tasks_in_flight * self.task_bytes
+
+    def __str__(self) -> str:
+        """A table: what, how much of it, bytes."""
+        lines = [
+            ("active set: inputs, factors", f"{self.n_active} rows", self.model_bytes),
+            ("candidates J: inputs, stubs M", f"{self.n_candidates} rows", self.candidate_bytes),
+            (
+                f"tasks: {self.span_rows} rows read, {self.rows_per_block} at a time",
+                f"{self.tasks_in_flight} in flight",
+                self.tasks_in_flight * self.task_bytes,
+            ),
+            ("in all", "", self.total_bytes),
+            ("budget", "", self.budget),
+        ]
+        return "\n".join(f"{what:<46}{count:>16}{format_size(size):>12}" for what, count, size in lines)
+
+
+def make_plan(demand: Demand, budget: int, threads: int) -> MemoryPlan:
+    """Divide the budget, or say what would fit.
+
+    The model comes first; half of the rest is for tasks, half for candidates (|J| d ≤ B, [IVM2006] section 3.2).
+    """
+    plan = _divide(demand, budget, threads)
+    if plan is not None:
+        return plan
+    needed = _smallest(lambda size: _divide(demand, size, 1) is not None, 2**62)
+
+    def too_many(n_active: int) -> bool:
+        smaller = Demand(demand.rows, demand.kernel, n_active, demand.n_heads, demand.itemsize)
+        return _divide(smaller, budget, 1) is None
+
+    largest = _smallest(too_many, MOST_ACTIVE) - 1
+    remedy = f"give memory_budget='{-(-needed // 2**20)}MiB' or more"
+    if largest > 0:
+        found = f"the largest active set that fits is n_active={largest}; for {demand.n_active} rows {remedy}"
+    else:
+        chunk = format_size(demand.rows.chunk_bytes())
+        found = f"not even one active row fits beside a storage chunk of {chunk}: {remedy}, or store smaller chunks"
+    raise BudgetError(f"a memory budget of {format_size(budget)} is too small: {found}")
+
+
+def _smallest(holds: Callable[[int], bool], most: int) -> int:
+    """The smallest number from 1 to ``most`` for which a monotone condition holds (``most`` if it never does)."""
+    low, high = 1, most
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low
+
+
+def _divide(demand: Demand, budget: int, threads: int) -> MemoryPlan | None:
+    model = _model_bytes(demand)
+    share = (budget - model) // 2
+    for rows_per_block in ROWS_PER_BLOCK:
+        block = _block_bytes(demand, rows_per_block)
+        if 4 * block > share and rows_per_block != ROWS_PER_BLOCK[-1]:
+            continue
+        span_rows = _span_rows(demand.rows, share // 4 - block)
+        task = _span_bytes(demand.rows, span_rows) + block
+        if task > share:
+            return None
+        n_candidates = min(demand.rows.n_rows, max(0, share // _candidate_bytes(demand)))
+        return MemoryPlan(
+            budget=budget,
+            n_active=demand.n_active,
+            n_candidates=n_candidates,
+            rows_per_block=rows_per_block,
+            span_rows=span_rows,
+            tasks_in_flight=min(threads, share // task),
+            model_bytes=model,
+            candidate_bytes=n_candidates * _candidate_bytes(demand),
+            task_bytes=task,
+        )
+    return None
+
+
+def _model_bytes(demand: Demand) -> int:
+    """Active inputs, Gram matrix, factor and scratch in float64, and two snapshots (a step has an old and a new)."""
+    d, p = demand.n_active, demand.rows.n_features
+    return 8 * d * p + 3 * 8 * d * d + 2 * snapshot_bytes(d, p, demand.n_heads, demand.itemsize)
+
+
+def _candidate_bytes(demand: Demand) -> int:
+    """One candidate: its inputs, its stub for each active row, its marginals and score; float64."""
+    return 8 * (demand.rows.n_features + demand.n_active + 8)
+
+
+def _block_bytes(demand: Demand, rows: int) -> int:
+    """A block of rows on its way through a task: standardised inputs, kernel, projection."""
+    p = demand.rows.n_features
+    inputs = rows * p * demand.itemsize + Standardizer.workspace_bytes(rows, p)
+    return inputs + workspace_bytes(
+        demand.kernel, rows, demand.n_active, p, demand.n_heads, demand.itemsize
+    )
+
+
+def _span_rows(rows: Rows, most_bytes: int) -> int:
+    """Rows of a span: whole storage chunks, SPAN_BYTES where they fit, at least one chunk."""
+    chunk = min(rows.features.chunk_rows, rows.n_rows)
+    wanted = min(SPAN_BYTES, most_bytes // 3) // rows.row_bytes()
+    return max(1, min(wanted, rows.n_rows) // chunk) * chunk
+
+
+def _span_bytes(rows: Rows, span_rows: int) -> int:
+    """Reading a span: the decoded rows, and one chunk twice more (as stored, and while it is decoded)."""
+    return span_rows * rows.row_bytes() + 2 * rows.chunk_bytes()

@@ -1,0 +1,60 @@
+"""From a store to rows that a model can learn from: pass 0, validation, encodings."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from streamgp.data import Rows, Standardizer, Targets
+from streamgp.data.standardize import Standardize, choose_standardizer
+from streamgp.data.targets import Task, choose_task, class_targets, real_targets
+from streamgp.errors import StoreError
+from streamgp.passes import PassSettings, Reading, Summarize, Summary, run_pass
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Validated rows, with what pass 0 found and how values are to be read."""
+
+    rows: Rows
+    summary: Summary
+    standardizer: Standardizer
+    targets: Targets
+
+    def reading(self, dtype: Any) -> Reading:
+        """How passes of the given precision read these rows."""
+        return Reading(self.standardizer, self.targets, np.dtype(dtype))
+
+
+def prepare(rows: Rows, task: Task, standardize: Standardize, settings: PassSettings) -> Prepared:
+    """Read everything once, and refuse what cannot be learned from."""
+    if rows.targets is None:
+        raise StoreError("fitting needs targets: name their array by y=")
+    absent = {name: count for name, count in rows.absent_chunks().items() if count}
+    if absent:
+        logger.warning("chunks that are not stored are read as fill value: %s", absent)
+    kind = rows.targets.dtype.kind
+    visitor = Summarize(count_labels=kind != "f" or task == "classification")
+    summary = run_pass(rows, visitor, settings, label="summary")
+    summary.check_finite()
+    if summary.constant_columns.size:
+        logger.info("%d constant columns carry no information", summary.constant_columns.size)
+    if choose_task(task, kind, len(summary.labels)) == "classification":
+        targets: Targets = class_targets(summary.labels, rows.targets.dtype)
+    else:
+        assert summary.targets is not None
+        targets = real_targets(float(summary.targets.mean[0]), float(summary.targets.variance[0]))
+    standardizer = choose_standardizer(
+        standardize,
+        integer=rows.features.dtype.kind in "iu",
+        mean=summary.features.mean,
+        variance=summary.features.variance,
+        lowest=summary.lowest,
+        highest=summary.highest,
+    )
+    return Prepared(rows, summary, standardizer, targets)

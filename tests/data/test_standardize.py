@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from streamgp.data.standardize import choose_standardizer
+from streamgp.errors import ParameterError
+
+
+def chosen(mode, X):
+    return choose_standardizer(
+        mode,
+        integer=X.dtype.kind in "iu",
+        mean=X.mean(axis=0, dtype=float),
+        variance=X.var(axis=0, dtype=float),
+        lowest=X.min(axis=0).astype(float),
+        highest=X.max(axis=0).astype(float),
+    )
+
+
+def test_columns_get_mean_0_and_variance_1(generator):
+    X = generator.normal([1e6, -3, 0], [1e-2, 5, 1e3], (500, 3))
+    Z = chosen(True, X).apply(X, np.float32)
+    assert Z.dtype == np.float32
+    assert Z.flags.c_contiguous
+    np.testing.assert_allclose(Z.mean(axis=0), 0, atol=1e-5)
+    np.testing.assert_allclose(Z.std(axis=0), 1, rtol=1e-5)
+
+
+def test_constant_columns_get_scale_1():
+    X = np.array([[1.0, 7.0], [3.0, 7.0]])
+    np.testing.assert_array_equal(chosen(True, X).apply(X, float), [[-1, 0], [1, 0]])
+
+
+def test_auto_treats_pixels_alike_and_other_columns_apart(generator):
+    images = generator.integers(0, 256, (300, 20)).astype(np.uint8)
+    images[:, :4] = 0  # border
+    images[:, 4] = generator.random(300) < 0.01  # nearly always empty
+    assert np.unique(chosen("auto", images).scale).size == 1
+    ages_and_cents = np.column_stack([generator.integers(0, 90, 300), generator.integers(0, 10**7, 300)])
+    assert np.unique(chosen("auto", ages_and_cents).scale).size == 2
+    assert np.unique(chosen("auto", images.astype(float)).scale).size > 2
+
+
+def test_false_changes_nothing(generator):
+    X = generator.standard_normal((5, 2))
+    np.testing.assert_array_equal(chosen(False, X).apply(X, float), X)
+
+
+def test_unknown_mode_is_refused():
+    with pytest.raises(ParameterError, match="'auto', True, 'common' or False"):
+        chosen("robust", np.ones((2, 2)))

@@ -1,0 +1,84 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+from sklearn.metrics import brier_score_loss, log_loss
+
+from streamgp.data import ClassTargets, RealTargets, Standardizer, open_rows
+from streamgp.inference import Sites, head_from_sites
+from streamgp.kernels import RBF
+from streamgp.likelihoods import Gaussian, Probit
+from streamgp.passes import ClassEvaluation, PassSettings, Reading, RealEvaluation, run_pass
+from streamgp.posterior import Snapshot
+from streamgp.posterior.predictive import ClassPredictive, RealPredictive
+
+
+@pytest.fixture
+def rows_and_snapshot(generator):
+    kernel = RBF(4.0, 1.0)
+    inputs = generator.standard_normal((30, 2))
+    gram = kernel.gram(inputs)
+    heads = tuple(
+        head_from_sites(gram, Sites(np.full(30, 2.0), 3 * generator.standard_normal(30))) for _ in range(3)
+    )
+    return generator.standard_normal((700, 2)), Snapshot(kernel, inputs, heads)
+
+
+def evaluate(visitor, X, y, targets, snapshot, span_rows, client=None):
+    reading = Reading(Standardizer(np.zeros(2), np.ones(2)), targets, np.dtype(float))
+    rows = open_rows((X, y)).cut(span_rows)
+    return run_pass(rows, visitor, PassSettings(64, 2, client), reading=reading, snapshot=snapshot)
+
+
+@pytest.mark.parametrize("span_rows", [50, 700])
+def test_two_classes_agree_with_scikit_learn(rows_and_snapshot, generator, span_rows, client):
+    X, snapshot = rows_and_snapshot
+    snapshot = Snapshot(snapshot.kernel, snapshot.active_inputs, snapshot.heads[:1])
+    mean, variance = (column[:, 0] for column in snapshot.marginals(X))
+    p = norm.cdf((mean + 0.3) / np.sqrt(1 + variance))
+    y = np.where(generator.random(700) < p, "up", "down")
+    visitor = ClassEvaluation(ClassPredictive((Probit(bias=0.3),)))
+    score = evaluate(visitor, X, y, ClassTargets(np.array(["down", "up"])), snapshot, span_rows, client)
+    assert score.rows == 700
+    assert score.error == pytest.approx(np.mean((p > 0.5) != (y == "up")))
+    assert score.log_loss == pytest.approx(log_loss(y == "up", p))
+    assert score.brier == pytest.approx(2 * brier_score_loss(y == "up", p))
+    confidence, correct, rows = score.calibration(10).T
+    chosen = (np.maximum(p, 1 - p) >= 0.7) & (np.maximum(p, 1 - p) < 0.8)
+    assert rows[7] == chosen.sum()
+    assert confidence[7] == pytest.approx(np.maximum(p, 1 - p)[chosen].mean())
+    assert correct[7] == pytest.approx(np.mean((p > 0.5)[chosen] == (y == "up")[chosen]))
+    assert 0 <= score.calibration_error() < 0.15
+
+
+def test_rejecting_uncertain_rows_lowers_the_error(rows_and_snapshot, generator):
+    X, snapshot = rows_and_snapshot
+    predictive = ClassPredictive((Probit(), Probit(), Probit()))
+    p = np.exp(predictive.log_probabilities(snapshot.marginals(X)))
+    np.testing.assert_allclose(p.sum(axis=1), 1)
+    y = np.array([generator.choice(3, p=row / row.sum()) for row in p])
+    score = evaluate(ClassEvaluation(predictive), X, y, ClassTargets(np.arange(3)), snapshot, 100)
+    assert score.log_loss == pytest.approx(log_loss(y, p))
+    rejected, error = score.rejection().T
+    assert rejected[0] == 0
+    assert error[0] == pytest.approx(score.error)
+    assert np.all(np.diff(rejected) > 0)
+    half = np.argsort(p.max(axis=1))[350:]
+    assert np.interp(0.5, rejected, error) == pytest.approx(
+        np.mean(p[half].argmax(axis=1) != y[half]), abs=0.01
+    )
+
+
+def test_real_targets_are_scored_in_their_own_units(rows_and_snapshot, generator):
+    X, snapshot = rows_and_snapshot
+    snapshot = Snapshot(snapshot.kernel, snapshot.active_inputs, snapshot.heads[:1])
+    mean, variance = (column[:, 0] for column in snapshot.marginals(X))
+    spread = np.sqrt(variance + 0.25)
+    y = 100 + 7 * (mean + spread * generator.standard_normal(700))
+    visitor = RealEvaluation(RealPredictive(Gaussian(noise=0.25), RealTargets(100.0, 7.0)))
+    score = evaluate(visitor, X, y, RealTargets(100.0, 7.0), snapshot, 90)
+    assert score.rmse == pytest.approx(np.sqrt(np.mean((y - 100 - 7 * mean) ** 2)))
+    assert score.log_loss == pytest.approx(-norm.logpdf(y, 100 + 7 * mean, 7 * spread).mean())
+    for mass, share in score.coverage().items():
+        assert share == pytest.approx(mass, abs=0.06)

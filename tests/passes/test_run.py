@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+import threadpoolctl
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamgp.data import Standardizer, open_rows
+from streamgp.errors import ChunkReadError
+from streamgp.inference import Sites, head_from_sites
+from streamgp.kernels import RBF
+from streamgp.passes import Block, CollectMarginals, PassSettings, Reading, Visitor, run_pass
+from streamgp.passes.blas import single_threaded_blas
+from streamgp.passes.marginals import TotalMarginals, concatenate
+from streamgp.posterior import Snapshot
+from tests.reference import gp_dense
+
+
+@dataclass(frozen=True)
+class Transcript(Visitor[tuple]):
+    """Remembers blocks and the order of merges: a merge out of order would show."""
+
+    def visit(self, block: Block) -> tuple:
+        return ((block.start, block.rows, float(block.features[0, 0])),)
+
+    def merge(self, earlier: tuple, later: tuple) -> tuple:
+        assert earlier[-1][0] + earlier[-1][1] == later[0][0]
+        return earlier + later
+
+
+@dataclass(frozen=True)
+class BlasThreads(Visitor[set]):
+    """Collects the number of BLAS threads seen from inside tasks."""
+
+    def visit(self, block: Block) -> set:
+        pools = threadpoolctl.threadpool_info()
+        return {pool["num_threads"] for pool in pools if pool["user_api"] == "blas"}
+
+    def merge(self, earlier: set, later: set) -> set:
+        return earlier | later
+
+
+def make_snapshot(generator, active=24, features=3, heads=2, dtype=np.float32):
+    kernel = RBF(2.0, 1.3)
+    inputs = generator.standard_normal((active, features))
+    gram = kernel.gram(inputs)
+    sites = [
+        Sites(generator.uniform(0.5, 2, active), generator.standard_normal(active)) for _ in range(heads)
+    ]
+    return (
+        Snapshot(kernel, inputs, tuple(head_from_sites(gram, site) for site in sites)).astype(dtype),
+        inputs,
+        sites,
+    )
+
+
+def reading(features, dtype=np.float32):
+    return Reading(Standardizer(np.zeros(features), np.ones(features)), None, np.dtype(dtype))
+
+
+@given(
+    n_rows=st.integers(1, 400),
+    chunk_rows=st.integers(1, 150),
+    span_rows=st.integers(1, 300),
+    rows_per_block=st.integers(1, 200),
+    workers=st.integers(1, 4),
+)
+def test_every_row_is_visited_once_in_order(n_rows, chunk_rows, span_rows, rows_per_block, workers):
+    X = np.arange(n_rows, dtype=np.float64)[:, None]
+    lazy = da.from_array(X, chunks=(chunk_rows, 1))
+    for store in (X, lazy):
+        rows = open_rows(store, y=None).cut(span_rows)
+        transcript = run_pass(rows, Transcript(), PassSettings(rows_per_block, workers))
+        assert transcript[0][0] == 0
+        assert sum(entry[1] for entry in transcript) == n_rows
+        assert all(start == first for start, _, first in transcript)
+        assert max(entry[1] for entry in transcript) <= rows_per_block
+
+
+def test_more_spans_than_a_window_keep_their_order():
+    rows = open_rows(np.arange(1000.0)[:, None], y=None).cut(3)
+    assert len(run_pass(rows, Transcript(), PassSettings(2, 3))) == 667
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_marginals_agree_with_the_textbook_for_any_chunking(generator, make_store, dtype):
+    snapshot, inputs, sites = make_snapshot(generator, dtype=dtype)
+    X = generator.standard_normal((333, 3)).astype(np.float32)
+    cross = gp_dense.rbf(X.astype(float), inputs, 2.0, 1.3)
+    gram = gp_dense.rbf(inputs, inputs, 2.0, 1.3)
+    tolerance = 1e-5 if dtype == np.float32 else 1e-12
+    for chunk_rows, rows_per_block in ((333, 400), (100, 64), (1, 7), (50, 50)):
+        store = make_store(X, np.zeros(len(X)), chunk_rows=chunk_rows)
+        rows = open_rows(store, y=None).cut(90)
+        settings = PassSettings(rows_per_block, 2)
+        marginals = concatenate(
+            run_pass(rows, CollectMarginals(), settings, reading=reading(3, dtype), snapshot=snapshot)
+        )
+        for head, site in enumerate(sites):
+            mean, variance = gp_dense.posterior_marginals(gram, cross, np.full(333, 2.0), *site)
+            np.testing.assert_allclose(marginals.mean[:, head], mean, atol=10 * tolerance)
+            np.testing.assert_allclose(marginals.variance[:, head], variance, atol=tolerance)
+
+
+def test_means_alone_are_the_same_means(generator):
+    snapshot, _, _ = make_snapshot(generator, dtype=np.float64)
+    X = generator.standard_normal((50, 3))
+    full, means = snapshot.marginals(X), snapshot.marginals(X, with_variance=False)
+    assert means.variance is None
+    np.testing.assert_allclose(means.mean, full.mean, atol=1e-12)
+
+
+def test_threads_and_clusters_give_the_same_bits(generator, make_store, cluster_client):
+    snapshot, _, _ = make_snapshot(generator, active=200)
+    X = generator.standard_normal((5000, 3)).astype(np.float32)
+    rows = open_rows(make_store(X, np.zeros(len(X)), chunk_rows=300), y=None).cut(300)
+
+    def totals(workers, client):
+        settings = PassSettings(128, workers, client)
+        return run_pass(rows, TotalMarginals(), settings, reading=reading(3), snapshot=snapshot)
+
+    expected = totals(1, None)
+    for workers, client in ((2, None), (7, None), (1, cluster_client), (3, cluster_client)):
+        for one, other in zip(expected, totals(workers, client), strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_dask_and_memory_arrays_run_on_both(generator, client):
+    X = generator.standard_normal((500, 3))
+    for store in (X, da.from_array(X, chunks=(120, 3))):
+        rows = open_rows(store, y=None).cut(120)
+        assert len(run_pass(rows, Transcript(), PassSettings(50, 2, client))) == 13
+
+
+def test_an_unreadable_chunk_stops_the_pass_and_is_named(make_store, client):
+    path = make_store(np.ones((500, 2)), np.ones(500))
+    (path / "X" / "c" / "3" / "0").write_bytes(b"garbage")
+    rows = open_rows(path)
+    with pytest.raises(ChunkReadError, match="'X': chunk 3"):
+        run_pass(rows, Transcript(), PassSettings(100, 2, client))
+
+
+def test_blas_has_one_thread_in_tasks_and_its_old_limit_after(client):
+    before = threadpoolctl.threadpool_info()
+    rows = open_rows(np.ones((20, 1)), y=None).cut(2)
+    assert run_pass(rows, BlasThreads(), PassSettings(2, 2, client)) == {1}
+    assert threadpoolctl.threadpool_info() == before
+
+
+def test_the_blas_limit_lasts_until_the_last_user_left():
+    def threads():
+        return {p["num_threads"] for p in threadpoolctl.threadpool_info() if p["user_api"] == "blas"}
+
+    before = threads()
+    first, second = single_threaded_blas(), single_threaded_blas()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert threads() == {1}
+    second.__exit__(None, None, None)
+    assert threads() == before
+
+
+def test_configured_number_of_workers_is_honoured():
+    from streamgp.passes.run import available_threads
+
+    with dask.config.set(num_workers=7):
+        assert available_threads() == 7
+    assert available_threads() >= 1
+
+
+def test_current_client_is_used_unless_inside_a_task(cluster_client):
+    from streamgp.passes.run import _find_client
+
+    assert _find_client(None) is None
+    assert _find_client(cluster_client) is cluster_client
+    with cluster_client.as_current():
+        assert _find_client(None) is cluster_client
+    assert cluster_client.submit(lambda: _find_client(None) is None).result()
+
+
+def test_snapshots_pickle(generator):
+    snapshot, _, _ = make_snapshot(generator)
+    X = generator.standard_normal((5, 3)).astype(np.float32)
+    copy = pickle.loads(pickle.dumps(snapshot))
+    np.testing.assert_array_equal(copy.marginals(X).mean, snapshot.marginals(X).mean)
