@@ -1,1 +1,1 @@
-"""Measurements, never tests: each script prints ratios measured in one run and appends them to ``results/``."""
+"""Measurements: each script prints ratios measured in one run and appends them to ``results/``."""

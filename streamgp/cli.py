@@ -56,9 +56,9 @@ def _demo_in(folder: Path, options: argparse.Namespace) -> int:
     write_store(train, options.rows, seed=0)
     write_store(test, max(1, options.rows // 10), seed=1)
     start = time.perf_counter()
-    model = streamgp.fit_stream(
-        train, n_active=options.n_active, memory_budget=options.memory_budget, random_state=0
-    )
+    model = streamgp.StreamGPClassifier(
+        options.n_active, memory_budget=options.memory_budget, random_state=0
+    ).fit_stream(train)
     fitted = time.perf_counter()
     model.predict_stream(test, folder / "predictions.zarr")
     predicted = time.perf_counter()

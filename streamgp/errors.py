@@ -47,9 +47,9 @@ class BudgetError(StreamGPError, MemoryError):
     """The work does not fit into the memory budget."""
 
 
-class NumericsWarning(StreamGPError, UserWarning):
+class NumericsWarning(UserWarning):
     """A computation went on, but with reduced accuracy or a value that was floored."""
 
 
-class DataWarning(StreamGPError, UserWarning):
+class DataWarning(UserWarning):
     """The data can be used, but not as efficiently, or not as meant."""

@@ -102,7 +102,7 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.client = client
         self.progress = progress
 
-    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+    def fit(self, X: Any, y: Any) -> Self:
         """Fit to arrays in memory, or to Dask arrays."""
         if not isinstance(X, dask.array.Array):
             X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], accept_sparse=False)
@@ -116,20 +116,20 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         _adopt(self, rows, fit(rows, "classification", _settings(self)))
         return self
 
-    def predict(self, X: Any) -> Array:  # noqa: N803
+    def predict(self, X: Any) -> Array:
         """The most probable class of each row."""
         probabilities = self.predict_proba(X)
         classes: Array = self.classes_[np.argmax(probabilities, axis=1)]
         return classes
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:  # noqa: N803
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probability of every class, in the order of ``classes_``."""
         marginals = _marginals(self, X)
         assert isinstance(self.model_.predictive, ClassPredictive)
         probabilities: NDArray[np.float64] = np.exp(self.model_.predictive.log_probabilities(marginals))
         return probabilities
 
-    def predict_latent(self, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # noqa: N803
+    def predict_latent(self, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Posterior mean and variance of the latent functions: (rows, heads) each, (rows,) for one head."""
         return _latent(_marginals(self, X))
 
@@ -184,7 +184,7 @@ class StreamGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.client = client
         self.progress = progress
 
-    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+    def fit(self, X: Any, y: Any) -> Self:
         """Fit to arrays in memory, or to Dask arrays."""
         if not isinstance(X, dask.array.Array):
             X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], y_numeric=True)
@@ -196,14 +196,14 @@ class StreamGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         _adopt(self, rows, fit(rows, "regression", _settings(self)))
         return self
 
-    def predict(self, X: Any, return_std: bool = False) -> Any:  # noqa: N803
+    def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predictive mean of each row, and its standard deviation (of a new observation) where asked for."""
         marginals = _marginals(self, X)
         assert isinstance(self.model_.predictive, RealPredictive)
         mean, variance = self.model_.predictive.predict(marginals)
         return (mean, np.sqrt(variance)) if return_std else mean
 
-    def predict_latent(self, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # noqa: N803
+    def predict_latent(self, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Posterior mean and variance of the latent function, in units of the scaled target."""
         return _latent(_marginals(self, X))
 
@@ -264,7 +264,7 @@ def _planned(estimator: Estimator, rows: Rows) -> tuple[Rows, PassSettings]:
     """Rows cut into spans, and the settings of passes of the fitted model over them, inside the budget."""
     if rows.n_features != estimator.n_features_in_:
         raise ParameterError(
-            f"the rows have {rows.n_features} features, but the model was fitted to {estimator.n_features_in_}"
+            f"rows have {rows.n_features} features, but the model was fitted to {estimator.n_features_in_}"
         )
     snapshot, settings = estimator.model_.snapshot, _settings(estimator)
     demand = Demand(
@@ -283,7 +283,7 @@ def _visit(estimator: Estimator, rows: Rows, settings: PassSettings, visitor: Vi
     return run_pass(rows, visitor, settings, reading=reading, snapshot=model.snapshot, label="predict")
 
 
-def _marginals(estimator: Estimator, X: Any, with_variance: bool = True) -> Marginals:  # noqa: N803
+def _marginals(estimator: Estimator, X: Any, with_variance: bool = True) -> Marginals:
     check_is_fitted(estimator)
     features = validate_data(estimator, X, dtype=[np.float64, np.float32], reset=False)
     rows, settings = _planned(estimator, open_rows(features, y=None))
@@ -309,7 +309,12 @@ def _real_columns(predictive: RealPredictive, marginals: Marginals) -> Mapping[s
 
 
 def _write(
-    estimator: Estimator, store: Store, x: str, out: Any, columns: Columns, predict: Callable[[Marginals], Predictions]
+    estimator: Estimator,
+    store: Store,
+    x: str,
+    out: Any,
+    columns: Columns,
+    predict: Callable[[Marginals], Predictions],
 ) -> None:
     rows, settings = _planned(estimator, open_rows(store, x, None))
     with output_group(out, rows, columns) as arrays:
@@ -319,8 +324,8 @@ def _write(
 def fit_stream(store: Store, x: str = "X", y: str = "y", task: Task = "auto", **parameters: Any) -> Estimator:
     """Fit a classifier or a regressor to a store, whichever its targets ask for.
 
-    ``task="auto"``: strings and booleans are classes, floating-point targets are numbers, integers are classes up
-    to 100 distinct values. All other parameters are those of the estimators.
+    ``task="auto"``: strings and booleans are classes, floating-point targets are numbers, integers are classes
+    up to 100 distinct values. All other parameters are those of the estimators.
     """
     rows = open_rows(store, x, y)
     model = fit(rows, task, _settings(StreamGPClassifier(**parameters)))

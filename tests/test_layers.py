@@ -10,7 +10,8 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "streamgp"
 
 LAYERS = [  # top to bottom; rooms of one line never import each other
-    {"cli", "__main__"},
+    {"__main__"},
+    {"cli"},
     {"__init__"},
     {"estimators"},
     {"training"},
@@ -19,7 +20,8 @@ LAYERS = [  # top to bottom; rooms of one line never import each other
     {"posterior"},
     {"data", "kernels", "likelihoods"},
     {"numerics"},
-    {"budget", "errors"},
+    {"budget"},
+    {"errors"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 ALLOWED = {  # outside library: rooms that may use it

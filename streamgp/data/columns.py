@@ -93,7 +93,8 @@ class ZarrColumn:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the stored values."""
-        return np.dtype(self.array.dtype)
+        dtype: np.dtype[Any] = np.dtype(self.array.dtype)
+        return dtype
 
     @property
     def chunk_rows(self) -> int:
@@ -165,7 +166,8 @@ class DaskColumn:
     @property
     def dtype(self) -> np.dtype[Any]:
         """Type of the values."""
-        return np.dtype(self.array.dtype)
+        dtype: np.dtype[Any] = np.dtype(self.array.dtype)
+        return dtype
 
     @property
     def chunk_rows(self) -> int:
@@ -202,7 +204,7 @@ def as_column(array: Any, name: str) -> Column:
         column, split = NumpyColumn(np.asarray(array), name), False
     if split:
         warnings.warn(
-            f"the feature axis of {name!r} is split over chunks, so every row is gathered from several reads; "
+            f"the feature axis of {name!r} is split over chunks, so every row comes from several reads; "
             f"store it with chunks=({column.chunk_rows}, {column.shape[1]}), "
             f"or pass dask.array.from_zarr(...).rechunk(({column.chunk_rows}, -1))",
             DataWarning,

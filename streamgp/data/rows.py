@@ -109,6 +109,7 @@ def open_rows(store: Store, x: str = "X", y: str | None = "y") -> Rows:
     Zarr, Dask). ``y=None`` opens features alone: then a single array is accepted too.
     """
     written_completely = False
+    targets: Column | None
     if isinstance(store, tuple | list) and len(store) == 2 and y is not None:
         features, targets = as_column(store[0], x), as_column(store[1], y)
     elif isinstance(store, str | os.PathLike | zarr.Group):
@@ -120,8 +121,8 @@ def open_rows(store: Store, x: str = "X", y: str | None = "y") -> Rows:
         features, targets = as_column(store, x), None
     else:
         raise StoreError(
-            f"cannot read rows from {type(store).__name__}: give a path or URL of a Zarr group, a zarr.Group, "
-            f"or a pair of arrays (X, y)"
+            f"cannot read rows from {type(store).__name__}: give a path or URL of a Zarr group, a "
+            f"zarr.Group, or a pair of arrays (X, y)"
         )
     _check(features, targets)
     return Rows(features, targets, features.chunk_rows, written_completely)
@@ -144,7 +145,9 @@ def _member(group: zarr.Group, name: str) -> zarr.Array:
     if isinstance(member, zarr.Array):
         return member
     there = ", ".join(sorted(repr(key) for key in group.array_keys())) or "none"
-    raise ArrayNotFoundError(f"no array {name!r} in the store; arrays there: {there}. Name them by x= and y=.")
+    raise ArrayNotFoundError(
+        f"no array {name!r} in the store; arrays there: {there}. Name them by x= and y=."
+    )
 
 
 def _check(features: Column, targets: Column | None) -> None:
@@ -163,8 +166,8 @@ def _check(features: Column, targets: Column | None) -> None:
         raise StoreError(f"array {targets.name!r} has shape {targets.shape}; targets need one axis: rows")
     if targets.dtype.kind not in "iufbUST":
         raise UnsupportedDtypeError(
-            f"array {targets.name!r} has dtype {targets.dtype}; targets must be integers, booleans, strings or "
-            f"real floating-point numbers"
+            f"array {targets.name!r} has dtype {targets.dtype}; targets must be integers, booleans, strings "
+            f"or real floating-point numbers"
         )
     if targets.shape[0] != features.shape[0]:
         raise StoreError(

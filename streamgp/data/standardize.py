@@ -33,7 +33,8 @@ class Standardizer:
         """Standardised rows, C-contiguous, in the pass's type."""
         centred = np.subtract(features, self.shift, dtype=np.float64)
         out = np.empty(features.shape, dtype)
-        return np.divide(centred, self.scale, out=out, casting="same_kind")
+        np.divide(centred, self.scale, out=out, casting="same_kind")
+        return out
 
 
 def choose_standardizer(

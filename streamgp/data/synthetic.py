@@ -17,11 +17,16 @@ def true_probability(features: NDArray[np.floating]) -> NDArray[np.float64]:
     """Probability of the positive class: a smooth, nonlinear function of four of the columns."""
     a, b, c, d = np.asarray(features[:, :4], np.float64).T
     score = 1.5 * np.sin(1.5 * a) + b * c + 0.5 * (d**2 - 1) - 0.5
-    return 1.0 / (1.0 + np.exp(-2.5 * score))
+    probability: NDArray[np.float64] = 1.0 / (1.0 + np.exp(-2.5 * score))
+    return probability
 
 
 def write_store(
-    path: str | os.PathLike[str], n_rows: int, n_features: int = 8, seed: int = 0, chunk_rows: int = CHUNK_ROWS
+    path: str | os.PathLike[str],
+    n_rows: int,
+    n_features: int = 8,
+    seed: int = 0,
+    chunk_rows: int = CHUNK_ROWS,
 ) -> None:
     """Write a Zarr group with ``X`` (float32) and ``y`` (labels "no", "yes"), one chunk at a time.
 
@@ -29,7 +34,9 @@ def write_store(
     """
     group = zarr.open_group(os.fspath(path), mode="w-")
     chunk = min(chunk_rows, n_rows)
-    features = group.create_array("X", shape=(n_rows, n_features), chunks=(chunk, n_features), dtype="float32")
+    features = group.create_array(
+        "X", shape=(n_rows, n_features), chunks=(chunk, n_features), dtype="float32"
+    )
     labels = group.create_array("y", shape=(n_rows,), chunks=(chunk,), dtype=str)
     units = 10.0 ** (np.arange(n_features) % 4 - 1)
     for number, start in enumerate(range(0, n_rows, chunk)):

@@ -30,7 +30,9 @@ class ClassTargets:
         known = self.classes[np.minimum(codes, len(self.classes) - 1)] == labels
         if not np.all(known):
             unknown = labels[~known][0].item()
-            raise TargetError(f"label {unknown!r} was not among the classes of the model: {self.classes.tolist()}")
+            raise TargetError(
+                f"label {unknown!r} was not among the classes of the model: {self.classes.tolist()}"
+            )
         return codes.astype(np.float64)
 
 
@@ -61,15 +63,17 @@ def choose_task(task: Task, kind: str, n_labels: int) -> Literal["classification
     if task not in ("auto", "classification", "regression"):
         raise ParameterError(f"task must be 'auto', 'classification' or 'regression', not {task!r}")
     if task == "regression" and kind in "UST":
-        raise TargetError("regression needs numbers as targets, but they are strings; use task='classification'")
+        raise TargetError(
+            "regression needs numbers as targets, but they are strings; use task='classification'"
+        )
     if task != "auto":
         return task
     if kind == "f":
         return "regression"
     if kind in "iu" and n_labels > MAX_AUTO_CLASSES:
         raise TargetError(
-            f"the targets are integers with more than {MAX_AUTO_CLASSES} distinct values: say whether they are "
-            f"classes (task='classification') or numbers (task='regression')"
+            f"the targets are integers with more than {MAX_AUTO_CLASSES} distinct values: say whether they "
+            f"are classes (task='classification') or numbers (task='regression')"
         )
     return "classification"
 
@@ -78,10 +82,12 @@ def class_targets(counts: Mapping[Any, int], dtype: np.dtype[Any]) -> ClassTarge
     """The encoding of labels that were counted, in their own type; refuses too few or too many."""
     if len(counts) > MAX_CLASSES:
         raise TargetError(
-            f"more than {MAX_CLASSES} distinct labels: for numbers use task='regression', otherwise merge classes"
+            f"more than {MAX_CLASSES} distinct labels: use task='regression' for numbers, or merge classes"
         )
     if len(counts) < 2:
-        raise TargetError(f"classification needs at least two classes, but all labels are {next(iter(counts))!r}")
+        raise TargetError(
+            f"classification needs at least two classes, but all labels are {next(iter(counts))!r}"
+        )
     return ClassTargets(np.array(sorted(counts), dtype=None if dtype.kind == "T" else dtype))
 
 

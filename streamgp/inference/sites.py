@@ -25,8 +25,8 @@ def head_from_sites(gram: FloatArray, sites: Sites, columns: slice = slice(None)
 
     S = diag(√π),  L Lᵀ = B = 1 + S K S,  T = S L⁻ᵀ,  β = L⁻¹ S⁻¹ b
     K gram.  Shapes: gram (d, d), sites (d,).  Cost: O(d³).
-    Hazard: none in B, whose eigenvalues are at least 1; a site without precision must carry no mean either and
-    drops out.  Source: [IVM2006] eq. 4.  Oracle: tests/reference/gp_dense.py
+    Hazard: none in B, whose eigenvalues are at least 1; a site without precision must carry no mean either
+    and drops out.  Source: [IVM2006] eq. 4.  Oracle: tests/reference/gp_dense.py
     """
     root = np.sqrt(sites.precision)
     scaled_gram = root[:, None] * gram * root

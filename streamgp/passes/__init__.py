@@ -1,4 +1,4 @@
-"""One operation, the pass: every chunk of a store visited once, partial results merged in the order of rows."""
+"""The pass: every chunk of a store visited once, partial results merged in the order of rows."""
 
 from streamgp.passes.block import Block, Reading, Visitor
 from streamgp.passes.evaluation import ClassEvaluation, RealEvaluation

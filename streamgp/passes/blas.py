@@ -40,4 +40,3 @@ class _SharedLimit:
 
 single_threaded_blas = _SharedLimit().hold
 """Context in which BLAS uses one thread; may be entered from several threads at once."""
-

@@ -81,7 +81,8 @@ class Cluster:
     def _window(self) -> int:
         """Tasks that may run at once, and one more per worker to hide the round trip."""
         threads = self.client.nthreads().values()
-        return max(1, sum(min(count, self.tasks_per_worker) + 1 for count in threads))
+        window: int = sum(min(count, self.tasks_per_worker) + 1 for count in threads)
+        return max(1, window)
 
 
 def _identity(value: T) -> T:

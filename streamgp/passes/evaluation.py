@@ -52,7 +52,7 @@ class ClassScore:
         return self.brier_sum / self.rows
 
     def calibration(self, bins: int = 20) -> FloatArray:
-        """Reliability table, (bins, 3): mean confidence, share of correct rows, rows; NaN where there are none."""
+        """Reliability table, (bins, 3): mean confidence, share of correct rows, rows; NaN for empty bins."""
         rows, errors, confidence = (
             column.reshape(bins, -1).sum(axis=1)
             for column in (self.rows_by_confidence, self.errors_by_confidence, self.confidence_sums)

@@ -12,7 +12,7 @@ from streamgp.passes.block import Block, Visitor
 
 
 class Gathered(NamedTuple):
-    """Picked rows in the order of the store: numbers (m,), features (m, p), targets (m,) where there are any."""
+    """Picked rows in the order of the store: numbers (m,), features (m, p), targets (m,) if any."""
 
     rows: NDArray[np.int64]
     features: NDArray[Any]

@@ -70,4 +70,9 @@ class TotalMarginals(Visitor[MarginalTotals]):
 
     def merge(self, earlier: MarginalTotals, later: MarginalTotals) -> MarginalTotals:
         """Sums of both."""
-        return MarginalTotals(*(a + b for a, b in zip(earlier, later, strict=True)))
+        return MarginalTotals(
+            earlier.rows + later.rows,
+            earlier.mean + later.mean,
+            earlier.squared_mean + later.squared_mean,
+            earlier.variance + later.variance,
+        )

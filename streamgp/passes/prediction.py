@@ -28,7 +28,7 @@ Columns = Mapping[str, tuple[tuple[int, ...], Any]]
 
 @dataclass(frozen=True, eq=False)
 class PredictionWriter(Visitor[list[Predictions]]):
-    """Writes what ``predict`` makes of the marginals; every span is one chunk of the output, written whole."""
+    """Writes what ``predict`` makes of the marginals; a span is one chunk of the output, written whole."""
 
     predict: Callable[[Marginals], Predictions]
     arrays: Mapping[str, zarr.Array]
@@ -81,9 +81,7 @@ def output_group(
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def _create(
-    group: zarr.Group, rows: Rows, columns: Columns
-) -> dict[str, zarr.Array]:
+def _create(group: zarr.Group, rows: Rows, columns: Columns) -> dict[str, zarr.Array]:
     return {
         name: group.create_array(
             name,

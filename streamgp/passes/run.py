@@ -63,10 +63,13 @@ def run_pass(
     chosen = list(rows.spans() if spans is None else spans)
     job = Job(visitor, reading, snapshot, settings.rows_per_block)
     hidden = None if settings.progress is None else not settings.progress  # None: silent unless a terminal
-    with tqdm(total=sum(s.rows for s in chosen), desc=label, unit="row", unit_scale=True, disable=hidden) as bar:
+    with tqdm(
+        total=sum(s.rows for s in chosen), desc=label, unit="row", unit_scale=True, disable=hidden
+    ) as bar:
         lengths = iter([span.rows for span in chosen])
         fold = _folder(settings, lambda: bar.update(next(lengths)))
-        return fold(visit_span, job, ((span, *rows.pieces(span)) for span in chosen), visitor.merge)
+        result: T = fold(visit_span, job, ((span, *rows.pieces(span)) for span in chosen), visitor.merge)
+    return result
 
 
 def _folder(settings: PassSettings, advance: Callable[[], object]) -> Fold:

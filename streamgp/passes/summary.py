@@ -27,7 +27,9 @@ class Moments:
     @staticmethod
     def of(values: NDArray[Any]) -> Moments:
         """Moments over the first axis.  Shapes: values (c, p) → mean, deviations (p,)."""
-        with np.errstate(invalid="ignore", over="ignore"):  # values that are not finite are told by row and column
+        with np.errstate(
+            invalid="ignore", over="ignore"
+        ):  # values that are not finite are told by row and column
             mean = values.mean(axis=0, dtype=np.float64)
             centred = values - mean
             return Moments(len(values), mean, np.einsum("ij,ij->j", centred, centred))
@@ -55,7 +57,8 @@ class Summary:
     """What pass 0 found.
 
     ``labels`` counts the distinct targets, up to one more than may be classes; it is empty where targets are
-    not counted. ``first_bad`` is the first value that is not finite: (row, column or None for the target, value).
+    not counted. ``first_bad`` is the first value that is not finite: (row, column, value), column None for a
+    target.
     """
 
     features: Moments

@@ -57,27 +57,34 @@ class Threads:
     ) -> T:
         """Fold in this process, with one BLAS thread per task."""
         queue = iter(items)
-        merged: list[T] = []
+        total: list[T] = []  # empty until the first window is done
         # A pool of our own, so that after an error its exit waits for the tasks that still run.
         with single_threaded_blas(), ThreadPoolExecutor(self.workers) as pool:
-            while batch := list(islice(queue, self.window)):
-                chain = None
-                for item in batch:
-                    # Dask searches arguments for collections: only those are passed as arguments.
-                    lazy = [piece for piece in item if is_dask_collection(piece)]
-                    part = dask.delayed(partial(_call, function, shared, item), pure=False)(*lazy)
-                    before = [] if chain is None else [chain]
-                    step = partial(self._append, merge, merged if chain is None else [])
-                    chain = dask.delayed(step, pure=False)(part, *before)
-                merged = [chain.compute(scheduler="threads", pool=pool)]
-        return merged[0]
+            batch = list(islice(queue, self.window))
+            while batch:
+                chain = self._chain([_task(function, shared, item) for item in batch], merge, total)
+                total = [chain.compute(scheduler="threads", pool=pool)]
+                batch = list(islice(queue, self.window))
+        return total[0]
 
-    def _append(self, merge: Callable[[T, T], T], start: list[T], part: T, *before: T) -> T:
-        """Merge a partial result into what came before it: in this window, or in the windows before."""
+    def _chain(self, parts: list[Any], merge: Callable[[T, T], T], total: list[T]) -> Any:
+        """Delayed merges of a window: ((total · part 0) · part 1) · ..., where total may be empty."""
+        chain = dask.delayed(partial(self._merge, merge, total), pure=False)(parts[0])
+        for part in parts[1:]:
+            chain = dask.delayed(partial(self._merge, merge, []), pure=False)(part, chain)
+        return chain
+
+    def _merge(self, merge: Callable[[T, T], T], total: list[T], part: T, *before: T) -> T:
         self.advance()
-        for total in (*start, *before):
-            part = merge(total, part)
+        for earlier in (*total, *before):
+            part = merge(earlier, part)
         return part
+
+
+def _task(function: Callable[..., T], shared: Any, item: tuple[Any, ...]) -> Any:
+    """A delayed call. Dask searches arguments for its collections: only those are passed as arguments."""
+    lazy = [piece for piece in item if is_dask_collection(piece)]
+    return dask.delayed(partial(_call, function, shared, item), pure=False)(*lazy)
 
 
 def _call(function: Callable[..., T], shared: Any, item: tuple[Any, ...], *computed: Any) -> T:

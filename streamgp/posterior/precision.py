@@ -18,6 +18,9 @@ VARIANCE_TOLERANCE = 0.05
 MEAN_TOLERANCE = 0.05
 """Largest error of a marginal mean, in posterior standard deviations."""
 
+WORTHWHILE = 10**10
+"""Multiplications of a pass (about a second in float64) from which float32 is considered at all."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -27,8 +30,10 @@ def check_precision(precision: str) -> None:
         raise ParameterError(f"precision must be 'auto', 'float32' or 'float64', not {precision!r}")
 
 
-def choose_dtype(precision: Precision, snapshot: Snapshot, probe: NDArray[np.float64]) -> np.dtype[Any]:
-    """The type of a pass: as wished, or float32 where a probe block loses nothing by it.
+def choose_dtype(
+    precision: Precision, snapshot: Snapshot, probe: NDArray[np.float64], n_rows: int
+) -> np.dtype[Any]:
+    """The type of a pass: as wished, or float32 where it saves time and a probe block loses nothing by it.
 
     The variance is a difference of nearly equal numbers where active points are dense (low dimension, close
     points, little noise): there float32 has no digits left. Both precisions are tried on the probe rows.
@@ -37,6 +42,9 @@ def choose_dtype(precision: Precision, snapshot: Snapshot, probe: NDArray[np.flo
     check_precision(precision)
     if precision != "auto":
         return np.dtype(precision)
+    active, features = snapshot.active_inputs.shape
+    if n_rows * active * (features + active) < WORTHWHILE:
+        return np.dtype(np.float64)
     single = snapshot.astype(np.float32).marginals(probe.astype(np.float32))
     double = snapshot.astype(np.float64).marginals(probe)
     assert single.variance is not None
@@ -45,10 +53,10 @@ def choose_dtype(precision: Precision, snapshot: Snapshot, probe: NDArray[np.flo
     mean_error = np.abs(single.mean - double.mean) / np.sqrt(np.maximum(double.variance, 1e-300))
     if variance_error.max() > VARIANCE_TOLERANCE or mean_error.max() > MEAN_TOLERANCE:
         logger.info(
-            "float64 passes: float32 errs by %.0f%% in variance, %.2f standard deviations in mean on %d probe rows",
+            "float64 passes: on %d probe rows float32 errs by %.0f%% in variance, %.2f deviations in mean",
+            len(probe),
             100 * variance_error.max(),
             mean_error.max(),
-            len(probe),
         )
         return np.dtype(np.float64)
     return np.dtype(np.float32)

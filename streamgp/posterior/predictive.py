@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -68,11 +69,13 @@ class RealPredictive:
         assert latent_variance is not None
         mean = self.likelihood.predictive_mean(latent_mean[:, 0], latent_variance[:, 0])
         variance = self.likelihood.predictive_variance(latent_mean[:, 0], latent_variance[:, 0])
-        return RealPrediction(self.targets.shift + self.targets.scale * mean, self.targets.scale**2 * variance)
+        return RealPrediction(
+            self.targets.shift + self.targets.scale * mean, self.targets.scale**2 * variance
+        )
 
     def log_density(self, encoded: FloatArray, marginals: Marginals) -> FloatArray:
         """Log density of encoded targets, in the target's own units."""
         latent_mean, latent_variance = marginals
         assert latent_variance is not None
         standard = self.likelihood.log_predictive_density(encoded, latent_mean[:, 0], latent_variance[:, 0])
-        return standard - np.log(self.targets.scale)
+        return standard - math.log(self.targets.scale)

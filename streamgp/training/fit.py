@@ -23,8 +23,8 @@ from streamgp.passes import GatherRows, PassSettings, run_pass
 from streamgp.passes.run import available_threads
 from streamgp.posterior import Precision, Snapshot, choose_dtype
 from streamgp.posterior.model import Model
-from streamgp.posterior.predictive import ClassPredictive, RealPredictive
 from streamgp.posterior.precision import check_precision
+from streamgp.posterior.predictive import ClassPredictive, RealPredictive
 from streamgp.selection import random_rows
 from streamgp.training.plan import Demand, MemoryPlan, make_plan
 from streamgp.training.prepare import Prepared, prepare
@@ -96,26 +96,33 @@ def _fit_random(prepared: Prepared, plan: MemoryPlan, settings: FitSettings) -> 
         GatherRows(chosen),
         _pass_settings(plan, settings),
         reading=prepared.reading(np.float64),
-        spans=[s for s in prepared.rows.spans() if np.searchsorted(chosen, s.stop) > np.searchsorted(chosen, s.start)],
+        spans=[
+            s
+            for s in prepared.rows.spans()
+            if np.searchsorted(chosen, s.stop) > np.searchsorted(chosen, s.start)
+        ],
         label="active rows",
     )
     assert gathered.targets is not None
-    inputs, encoded = gathered.features, gathered.targets
+    # Sites depend on the order of their visits: stores are often sorted, so a random one is taken.
+    order = generator.permutation(len(chosen))
+    inputs, encoded = gathered.features[order], gathered.targets[order]
     kernel = settings.kernel or default_kernel(inputs, isinstance(prepared.targets, ClassTargets))
-    gram = kernel.gram(inputs)
+    gram = kernel.gram(inputs).astype(np.float64, copy=False)
     likelihoods = _likelihoods(prepared, settings.likelihood)
     heads = tuple(
         head_from_sites(gram, filter_sites(gram, targets, likelihood))
         for targets, likelihood in zip(_head_targets(prepared, encoded), likelihoods, strict=True)
     )
     snapshot = Snapshot(kernel, inputs, heads)
-    snapshot = snapshot.astype(choose_dtype(settings.precision, snapshot, _probe(prepared, plan, settings, generator)))
+    probe = _probe(prepared, plan, settings, generator)
+    snapshot = snapshot.astype(choose_dtype(settings.precision, snapshot, probe, prepared.rows.n_rows))
     predictive: ClassPredictive | RealPredictive = (
         RealPredictive(likelihoods[0], prepared.targets)
         if isinstance(prepared.targets, RealTargets)
         else ClassPredictive(likelihoods)
     )
-    return Model(prepared.standardizer, prepared.targets, snapshot, predictive, gathered.rows)
+    return Model(prepared.standardizer, prepared.targets, snapshot, predictive, gathered.rows[order])
 
 
 def _probe(

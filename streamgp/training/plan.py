@@ -1,8 +1,8 @@
 """Where the memory goes, settled before the first read.
 
-The budget B bounds everything that grows with the data, the active set or the number of threads. Rows per block,
-rows per span and the number of candidates follow from B and the store alone, so that threads and workers change
-the speed of a fit and never its result; threads only decide how many tasks are in flight.
+The budget B bounds everything that grows with the data, the active set or the number of threads. Rows per
+block, rows per span and the number of candidates follow from B and the store alone, so that threads and
+workers change the speed of a fit and never its result: they decide only how many tasks are in flight.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ class MemoryPlan:
 def make_plan(demand: Demand, budget: int, threads: int) -> MemoryPlan:
     """Divide the budget, or say what would fit.
 
-    The model comes first; half of the rest is for tasks, half for candidates (|J| d ≤ B, [IVM2006] section 3.2).
+    The model comes first; half of the rest is for tasks, half for candidates
+    (|J| d ≤ B, [IVM2006] section 3.2).
     """
     plan = _divide(demand, budget, threads)
     if plan is not None:
@@ -88,12 +89,12 @@ def make_plan(demand: Demand, budget: int, threads: int) -> MemoryPlan:
         found = f"the largest active set that fits is n_active={largest}; for {demand.n_active} rows {remedy}"
     else:
         chunk = format_size(demand.rows.chunk_bytes())
-        found = f"not even one active row fits beside a storage chunk of {chunk}: {remedy}, or store smaller chunks"
+        found = f"not one active row fits beside a storage chunk of {chunk}: {remedy}, or store smaller ones"
     raise BudgetError(f"a memory budget of {format_size(budget)} is too small: {found}")
 
 
 def _smallest(holds: Callable[[int], bool], most: int) -> int:
-    """The smallest number from 1 to ``most`` for which a monotone condition holds (``most`` if it never does)."""
+    """The smallest number for which a monotone condition holds, at most ``most``."""
     low, high = 1, most
     while low < high:
         middle = (low + high) // 2
@@ -128,7 +129,7 @@ def _divide(demand: Demand, budget: int, threads: int) -> MemoryPlan | None:
 
 
 def _model_bytes(demand: Demand) -> int:
-    """Active inputs, Gram matrix, factor and scratch in float64, and two snapshots (a step has an old and a new)."""
+    """Active inputs, Gram matrix, factor and scratch in float64; two snapshots: a step's old and new one."""
     d, p = demand.n_active, demand.rows.n_features
     return 8 * d * p + 3 * 8 * d * d + 2 * snapshot_bytes(d, p, demand.n_heads, demand.itemsize)
 
@@ -142,9 +143,7 @@ def _block_bytes(demand: Demand, rows: int) -> int:
     """A block of rows on its way through a task: standardised inputs, kernel, projection."""
     p = demand.rows.n_features
     inputs = rows * p * demand.itemsize + Standardizer.workspace_bytes(rows, p)
-    return inputs + workspace_bytes(
-        demand.kernel, rows, demand.n_active, p, demand.n_heads, demand.itemsize
-    )
+    return inputs + workspace_bytes(demand.kernel, rows, demand.n_active, p, demand.n_heads, demand.itemsize)
 
 
 def _span_rows(rows: Rows, most_bytes: int) -> int:

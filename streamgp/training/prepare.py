@@ -35,6 +35,8 @@ def prepare(rows: Rows, task: Task, standardize: Standardize, settings: PassSett
     """Read everything once, and refuse what cannot be learned from."""
     if rows.targets is None:
         raise StoreError("fitting needs targets: name their array by y=")
+    if rows.n_rows < 2:
+        raise StoreError("found 1 sample: fitting needs at least two rows")
     absent = {name: count for name, count in rows.absent_chunks().items() if count}
     if absent:
         logger.warning("chunks that are not stored are read as fill value: %s", absent)

@@ -1,0 +1,35 @@
+"""Every benchmark runs, in its smallest size."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SMOKE = {
+    "benchmarks.limits.pass_throughput": "--rows 3000 --features 5 --active 20 --repeats 1",
+    "benchmarks.limits.kernel_block": "--rows 64 --features 3 --active 16 --repeats 1",
+}
+
+
+def test_every_script_has_a_smoke_run():
+    scripts = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for path in (ROOT / "benchmarks").rglob("*.py")
+        if "__main__" in path.read_text()
+    }
+    assert scripts == set(SMOKE)
+
+
+@pytest.mark.parametrize("script", SMOKE)
+def test_script_prints_json_lines(script):
+    command = [sys.executable, "-m", script, *SMOKE[script].split(), "--no-save"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert rows
+    assert all(row["benchmark"] == script.rpartition(".")[2] and row["commit"] for row in rows)
