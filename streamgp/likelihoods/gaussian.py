@@ -1,0 +1,117 @@
+"""Real targets with normal noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgp.likelihoods.base import (
+    FloatArray,
+    Likelihood,
+    Parameter,
+    TiltedMoments,
+    TiltedSites,
+    as_rows,
+    checked_number,
+)
+from streamgp.likelihoods.closed_form import swept_moments, swept_sites
+from streamgp.numerics.moments import GAUSSIAN
+
+# Targets of a regression have variance 1: noise from 1e-8 (a ten-thousandth of the spread) to 100.
+NOISE = Parameter("noise", positive=True, lower=math.log(1e-8), upper=math.log(100.0))
+
+
+@dataclass(frozen=True)
+class Gaussian(Likelihood):
+    """p(y|f) = N(y; f, noise), noise a variance.
+
+    Examples
+    --------
+    >>> Gaussian(noise=0.25).predictive_variance([0.0], [1.0]).tolist()
+    [1.25]
+    """
+
+    noise: float = 0.1
+    family = GAUSSIAN
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "noise", checked_number("Gaussian", "noise", self.noise, positive=True))
+
+    @property
+    def parameter_table(self) -> tuple[tuple[Parameter, float], ...]:
+        """The noise variance."""
+        return ((NOISE, self.noise),)
+
+    def with_values(self, values: dict[str, float]) -> Gaussian:
+        """The same likelihood with another noise variance."""
+        return replace(self, **values)
+
+    def _log_scale(self, power: float) -> float:
+        """N(y; f, σ²)^power = N(y; f, σ²/power) exp(this)."""
+        return 0.5 * (1.0 - power) * math.log(2.0 * math.pi * self.noise) - 0.5 * math.log(power)
+
+    def tilted_moments(
+        self,
+        targets: npt.ArrayLike,
+        latent_mean: npt.ArrayLike,
+        latent_variance: npt.ArrayLike,
+        *,
+        power: float = 1.0,
+    ) -> TiltedMoments:
+        """Closed form of log Z, slope, curvature; see :func:`streamgp.numerics.moments.gaussian_moments`."""
+        columns = as_rows(targets, latent_mean, latent_variance)
+        moments = swept_moments(GAUSSIAN, self.noise / power, columns)
+        return moments._replace(log_z=moments.log_z + self._log_scale(power))
+
+    def tilted_sites(
+        self,
+        targets: npt.ArrayLike,
+        latent_mean: npt.ArrayLike,
+        latent_variance: npt.ArrayLike,
+        *,
+        power: float = 1.0,
+    ) -> TiltedSites:
+        """Log Z and the site, which is the likelihood itself: π = power/noise, b = π y."""
+        columns = as_rows(targets, latent_mean, latent_variance)
+        sites = swept_sites(GAUSSIAN, self.noise / power, columns)
+        return sites._replace(log_z=sites.log_z + self._log_scale(power))
+
+    def parameter_gradient(
+        self,
+        targets: npt.ArrayLike,
+        latent_mean: npt.ArrayLike,
+        latent_variance: npt.ArrayLike,
+        *,
+        power: float = 1.0,
+    ) -> FloatArray:
+        """Gradient d log Z/d log noise = ½ power (E[(y − f)²]/noise − 1), E tilted.  Shape: (1, c).
+
+        Source: [IVM2006] eq. 12.
+        """
+        target, mean, variance = as_rows(targets, latent_mean, latent_variance)
+        variance = np.maximum(variance, 0.0)
+        effective = self.noise / power
+        # Tilted residual (y − h) σ²/(a + σ²) and variance a σ²/(a + σ²), each divided by σ²: nothing cancels.
+        share = 1.0 / (variance + effective)
+        expected = ((target - mean) * share) ** 2 * effective + variance * share
+        return (0.5 * (expected - power))[None, :]
+
+    def predictive_mean(self, latent_mean: npt.ArrayLike, latent_variance: npt.ArrayLike) -> FloatArray:
+        """The latent mean, (c,)."""
+        return as_rows(latent_mean, latent_variance)[0]
+
+    def predictive_variance(self, latent_mean: npt.ArrayLike, latent_variance: npt.ArrayLike) -> FloatArray:
+        """Latent variance plus noise, (c,)."""
+        return np.maximum(as_rows(latent_mean, latent_variance)[1], 0.0) + self.noise
+
+    def workspace_bytes(self, rows: int, *, power: float = 1.0) -> int:
+        """Result and float64 copies of the input."""
+        return 8 * 8 * rows
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for :func:`streamgp.likelihoods.likelihood_from_json`."""
+        return {"kind": "Gaussian", "noise": self.noise}

@@ -1,0 +1,130 @@
+"""Two classes through the normal distribution function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy.typing as npt
+
+from streamgp.likelihoods.base import (
+    BIAS,
+    FloatArray,
+    Likelihood,
+    Parameter,
+    TiltedMoments,
+    TiltedSites,
+    as_rows,
+    checked_number,
+    sign_mean,
+    sign_variance,
+)
+from streamgp.likelihoods.closed_form import swept_moments, swept_sites
+from streamgp.likelihoods.integrand import Density
+from streamgp.likelihoods.quadrature import quadrature_moments, quadrature_sites, workspace_bytes
+from streamgp.numerics.moments import PROBIT
+from streamgp.numerics.normal import normal_terms_array
+
+
+@dataclass(frozen=True)
+class Probit(Likelihood):
+    """p(y|f) = Φ(y (f + bias)) for y in {−1, +1}, Φ the standard normal distribution function.
+
+    Closed form; with a power other than 1 by quadrature.  Source: [IVM2006] B.1.
+
+    Examples
+    --------
+    >>> Probit(bias=0.5).positive_probability([0.0, 2.0], [1.0, 1.0]).round(4).tolist()
+    [0.6382, 0.9615]
+    """
+
+    bias: float = 0.0
+    is_classification = True
+    family = PROBIT
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bias", checked_number("Probit", "bias", self.bias))
+
+    @property
+    def parameter_table(self) -> tuple[tuple[Parameter, float], ...]:
+        """The bias."""
+        return ((BIAS, self.bias),)
+
+    def with_values(self, values: dict[str, float]) -> Probit:
+        """The same likelihood with another bias."""
+        return replace(self, **values)
+
+    def _density(self, power: float) -> Density:
+        def margin(targets: FloatArray, latent: FloatArray) -> FloatArray:
+            return targets * (latent + self.bias)
+
+        return Density(
+            "Probit",
+            lambda targets, latent: normal_terms_array(margin(targets, latent))[0],
+            lambda targets, latent: targets * normal_terms_array(margin(targets, latent))[1],
+            lambda targets, latent: -normal_terms_array(margin(targets, latent))[2],
+        ).raised(power)
+
+    def tilted_moments(
+        self,
+        targets: npt.ArrayLike,
+        latent_mean: npt.ArrayLike,
+        latent_variance: npt.ArrayLike,
+        *,
+        power: float = 1.0,
+    ) -> TiltedMoments:
+        """Closed form of log Z, slope, curvature; see :func:`streamgp.numerics.moments.probit_moments`."""
+        columns = as_rows(targets, latent_mean, latent_variance)
+        if power != 1.0:
+            return quadrature_moments(self._density(power), *columns)
+        return swept_moments(PROBIT, self.bias, columns)
+
+    def tilted_sites(
+        self,
+        targets: npt.ArrayLike,
+        latent_mean: npt.ArrayLike,
+        latent_variance: npt.ArrayLike,
+        *,
+        power: float = 1.0,
+    ) -> TiltedSites:
+        """Closed form of log Z and site; see :func:`streamgp.numerics.moments.probit_site`."""
+        columns = as_rows(targets, latent_mean, latent_variance)
+        if power != 1.0:
+            return quadrature_sites(self._density(power), *columns)
+        return swept_sites(PROBIT, self.bias, columns)
+
+    def parameter_gradient(
+        self,
+        targets: npt.ArrayLike,
+        latent_mean: npt.ArrayLike,
+        latent_variance: npt.ArrayLike,
+        *,
+        power: float = 1.0,
+    ) -> FloatArray:
+        """Gradient d log Z/d bias, which is the slope: bias and latent mean enter as a sum.  Shape: (1, c).
+
+        Source: [IVM2006] eq. 13.
+        """
+        return self.tilted_moments(targets, latent_mean, latent_variance, power=power).log_z_slope[None, :]
+
+    def predictive_mean(self, latent_mean: npt.ArrayLike, latent_variance: npt.ArrayLike) -> FloatArray:
+        """P(+1) − P(−1), (c,)."""
+        return sign_mean(*self._log_probabilities(latent_mean, latent_variance))
+
+    def predictive_variance(self, latent_mean: npt.ArrayLike, latent_variance: npt.ArrayLike) -> FloatArray:
+        """4 P(+1) P(−1), (c,)."""
+        return sign_variance(*self._log_probabilities(latent_mean, latent_variance))
+
+    def _log_probabilities(
+        self, mean: npt.ArrayLike, variance: npt.ArrayLike
+    ) -> tuple[FloatArray, FloatArray]:
+        positive, negative = (self.log_predictive_density(sign, mean, variance) for sign in (1.0, -1.0))
+        return positive, negative
+
+    def workspace_bytes(self, rows: int, *, power: float = 1.0) -> int:
+        """Result and float64 copies of the input; with a power other than 1 the nodes of the quadrature."""
+        return 8 * 6 * rows + (0 if power == 1.0 else workspace_bytes(rows))
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for :func:`streamgp.likelihoods.likelihood_from_json`."""
+        return {"kind": "Probit", "bias": self.bias}

@@ -1,0 +1,65 @@
+"""Likelihoods from JSON."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from streamgp.errors import ParameterError
+from streamgp.likelihoods.base import Likelihood
+from streamgp.likelihoods.custom import Custom
+from streamgp.likelihoods.gaussian import Gaussian
+from streamgp.likelihoods.logit import Logit
+from streamgp.likelihoods.probit import Probit
+from streamgp.likelihoods.registry import registered
+
+_KINDS: dict[str, Callable[..., Likelihood]] = {"Probit": Probit, "Gaussian": Gaussian, "Logit": Logit}
+
+
+def _is_log_density(function: Callable[..., Any]) -> bool:
+    """Whether the function wants two positional arguments (targets, latent); a factory wants none."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # a ufunc or a builtin
+        return True
+    places = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    required = [p for p in parameters if p.kind in places and p.default is inspect.Parameter.empty]
+    return len(required) >= 2
+
+
+def _custom(
+    name: str, parameters: Mapping[str, float], positive: list[str], is_classification: bool
+) -> Likelihood:
+    source = registered(name)
+    if isinstance(source, Custom):
+        return source.with_values(parameters)
+    assert callable(source)
+    if _is_log_density(source):
+        return Custom(source, name, parameters, positive=tuple(positive), is_classification=is_classification)
+    made = source(**parameters)
+    if not isinstance(made, Likelihood):
+        raise ParameterError(
+            f"The factory registered as {name!r} returned {made!r}; it must return a likelihood."
+        )
+    return made
+
+
+def likelihood_from_json(record: Mapping[str, Any] | str) -> Likelihood:
+    """The likelihood that ``to_json`` described; a JSON string is read first.
+
+    Examples
+    --------
+    >>> likelihood_from_json(Probit(bias=0.25).to_json())
+    Probit(bias=0.25)
+    """
+    fields = dict(json.loads(record) if isinstance(record, str) else record)
+    kind = fields.pop("kind", None)
+    try:
+        return _custom(**fields) if kind == "Custom" else _KINDS[kind](**fields)
+    except (KeyError, TypeError) as error:
+        raise ParameterError(
+            f"{record!r} does not describe a likelihood: kind is {kind!r}, one of "
+            f"{[*_KINDS, 'Custom']} with its own parameters is needed."
+        ) from error
