@@ -53,3 +53,11 @@ class NumericsWarning(UserWarning):
 
 class DataWarning(UserWarning):
     """The data can be used, but not as efficiently, or not as meant."""
+
+
+class ModelFileError(StreamGPError, ValueError):
+    """A saved record cannot be written as asked, or is absent, damaged, newer, or of another kind."""
+
+
+class CheckpointError(StreamGPError, ValueError):
+    """A checkpoint does not belong to this training, or cannot be used."""

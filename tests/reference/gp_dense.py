@@ -29,9 +29,7 @@ def posterior_marginals(
     return mean, variance
 
 
-def filter_sites(
-    gram: np.ndarray, targets: np.ndarray, moments: object
-) -> tuple[np.ndarray, np.ndarray]:
+def filter_sites(gram: np.ndarray, targets: np.ndarray, moments: object) -> tuple[np.ndarray, np.ndarray]:
     """ADF by the book: before each site, the posterior covariance from scratch.
 
     A = (K⁻¹ + Π)⁻¹,  h = A b;  then π = ν/(1 − a ν), b = (α + ν h)/(1 − a ν)

@@ -1,0 +1,188 @@
+"""The IVM's representation of a posterior: factor L and sites of the active set, stubs M of the candidates.
+
+Both records own buffers with room for more active rows; the functions here fill them in place and return the
+record that counts what is filled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from streamgp.inference.sites import Sites
+from streamgp.kernels import Kernel
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class ActiveSet:
+    """Rows in the model, in the order of their inclusion.
+
+    L factor, L Lᵀ = 1 + S K_II S with S = diag(√π);  β projected_targets, L⁻¹ S⁻¹ b
+    Shapes: rows, targets, precision, precision_mean, projected_targets (capacity,), inputs (capacity, p),
+    factor (capacity, capacity); the first ``count`` are filled.
+    """
+
+    rows: NDArray[np.int64]
+    inputs: FloatArray
+    targets: FloatArray
+    precision: FloatArray
+    precision_mean: FloatArray
+    factor: FloatArray
+    projected_targets: FloatArray
+    count: int
+
+    @staticmethod
+    def empty(capacity: int, n_features: int) -> ActiveSet:
+        """No row yet, room for ``capacity``."""
+        return ActiveSet(
+            np.full(capacity, -1, np.int64),
+            np.empty((capacity, n_features)),
+            *(np.zeros(capacity) for _ in range(3)),
+            np.zeros((capacity, capacity)),
+            np.zeros(capacity),
+            0,
+        )
+
+    @property
+    def sites(self) -> Sites:
+        """Sites of the active rows."""
+        return Sites(self.precision[: self.count], self.precision_mean[: self.count])
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Rows that may enter: J. A place in it is a slot; slots are in the order of rows.
+
+    M stubs, L⁻¹ S K_IJ transposed: h = M β,  a = k(x, x) − row sums of M²
+    Shapes: rows, targets, prior_variance, mean, variance, available (s,), inputs (s, p), stubs (s, capacity).
+    """
+
+    rows: NDArray[np.int64]
+    inputs: FloatArray
+    targets: FloatArray
+    prior_variance: FloatArray
+    stubs: FloatArray
+    mean: FloatArray
+    variance: FloatArray
+    available: NDArray[np.bool_]
+
+    @staticmethod
+    def new(
+        rows: NDArray[np.int64], inputs: FloatArray, targets: FloatArray, kernel: Kernel, capacity: int
+    ) -> Candidates:
+        """Candidates before any inclusion: their marginals are the prior's."""
+        order = np.argsort(rows, kind="stable")
+        inputs = np.ascontiguousarray(inputs[order])
+        prior = kernel.diagonal(inputs) + kernel.nugget(inputs)
+        return Candidates(
+            rows[order],
+            inputs,
+            targets[order],
+            prior,
+            np.empty((len(rows), capacity)),
+            np.zeros(len(rows)),
+            prior.copy(),
+            np.ones(len(rows), np.bool_),
+        )
+
+    def window(self, slots: NDArray[np.int64], capacity: int) -> Candidates:
+        """Copies of some slots, with room for ``capacity`` active rows."""
+        stubs = np.empty((len(slots), capacity))
+        filled = min(capacity, self.stubs.shape[1])
+        stubs[:, :filled] = self.stubs[slots, :filled]
+        columns: list[Any] = [self.rows, self.inputs, self.targets, self.prior_variance]
+        copies = [column[slots] for column in columns]
+        return Candidates(*copies, stubs, self.mean[slots], self.variance[slots], self.available[slots])
+
+    @staticmethod
+    def row_bytes(n_features: int, capacity: int) -> int:
+        """Bytes of one candidate."""
+        return 8 * (n_features + capacity + 6)
+
+
+def include(
+    active: ActiveSet,
+    window: Candidates,
+    slot: int,
+    kernel: Kernel,
+    precision: float,
+    precision_mean: float,
+) -> ActiveSet:
+    """Move a candidate into the active set and update all candidates of the window, in place.
+
+    l = √π M[slot],  ℓ² = 1 + π a,  new column of M: μ = (√π k_J − M l)/ℓ
+    new entry of β: α ℓ/√π with α = (b − π h)/(1 + π a);  a −= μ²,  h += β μ
+    (π, b) the candidate's site; h, a its marginal; k_J kernel column of the window.
+    Shapes: window of s candidates.  Cost: O(s (p + d)), bound by memory: two matrix-vector products.
+    Hazard: ℓ² ≥ 1 in exact arithmetic; a is a difference, clamped at zero.
+    Source: [IVM2006] C.1, [IVM2003] eq. 3.  Oracle: tests/reference/ivm_dense.py, and :func:`catch_up`.
+    """
+    d = active.count
+    root = np.sqrt(precision)
+    length = np.sqrt(1.0 + precision * window.variance[slot])
+    row = root * window.stubs[slot, :d]
+    slope = (precision_mean - precision * window.mean[slot]) / (1.0 + precision * window.variance[slot])
+    weight = slope * length / root
+
+    active.rows[d], active.inputs[d] = window.rows[slot], window.inputs[slot]
+    active.targets[d] = window.targets[slot]
+    active.precision[d], active.precision_mean[d] = precision, precision_mean
+    active.factor[d, :d], active.factor[d, d] = row, length
+    active.projected_targets[d] = weight
+
+    column = kernel.block(window.inputs, window.inputs[slot : slot + 1])[:, 0]
+    column = (root * column - window.stubs[:, :d] @ row) / length
+    window.stubs[:, d] = column
+    np.maximum(window.variance - column * column, 0.0, out=window.variance)
+    window.mean[:] += weight * column
+    window.available[slot] = False
+    return replace(active, count=d + 1)
+
+
+def catch_up(active: ActiveSet, candidates: Candidates, kernel: Kernel, since: int) -> None:
+    """Bring candidates that know the first ``since`` active rows up to date with all, in place.
+
+    M_new = (K_J,new S_new − M_old L_new,oldᵀ) L_new,new⁻ᵀ,  h += M_new β_new,  a −= row sums of M_new²
+    With ``since=0`` this is the refresh from scratch.
+    Shapes: s candidates, d active rows, k = d − since new ones.  Cost: O(s k (p + d)), matrix products.
+    Source: [IVM2006] C.1, k inclusions at once.
+    """
+    d = active.count
+    if d == since or len(candidates.rows) == 0:
+        return
+    if since == 0:
+        candidates.mean[:] = 0.0
+        candidates.variance[:] = candidates.prior_variance
+    new = slice(since, d)
+    block = kernel.block(candidates.inputs, active.inputs[new])
+    block *= np.sqrt(active.precision[new])
+    block -= candidates.stubs[:, :since] @ active.factor[new, :since].T
+    stubs = solve_triangular(
+        active.factor[new, new], block.T, lower=True, overwrite_b=True, check_finite=False
+    ).T
+    candidates.stubs[:, new] = stubs
+    candidates.mean[:] += stubs @ active.projected_targets[new]
+    explained = np.einsum("ij,ij->i", stubs, stubs)
+    np.maximum(candidates.variance - explained, 0.0, out=candidates.variance)
+
+
+def refresh_factor(active: ActiveSet, kernel: Kernel) -> None:
+    """Factor and projected targets of the active set from scratch, in place.
+
+    L Lᵀ = 1 + S K_II S,  β = L⁻¹ S⁻¹ b.  Cost: O(d³).  Source: [IVM2006] eq. 4.
+    """
+    d = active.count
+    root = np.sqrt(active.precision[:d])
+    scaled = root[:, None] * kernel.gram(active.inputs[:d]) * root
+    scaled.flat[:: d + 1] += 1.0
+    active.factor[:d, :d] = np.linalg.cholesky(scaled)
+    scaled_targets = np.divide(active.precision_mean[:d], root, out=np.zeros(d), where=root > 0)
+    active.projected_targets[:d] = solve_triangular(
+        active.factor[:d, :d], scaled_targets, lower=True, check_finite=False
+    )

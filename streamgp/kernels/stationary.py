@@ -1,0 +1,61 @@
+"""Kernels of the distance only: RBF and Matern, with one lengthscale or one for each feature."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from streamgp.kernels.base import Kernel
+from streamgp.kernels.stationary_tiles import StationaryTiles
+from streamgp.kernels.tiles import Floats, Tiles
+from streamgp.numerics import kernel_sweeps
+
+
+@dataclass(frozen=True)
+class RBF(Kernel):
+    """Squared exponential: infinitely smooth functions.
+
+    k(x, x') = variance exp(−½ d²),  d² = Σ ((x_q − x'_q)/lengthscale_q)²
+    lengthscale: one number, or one for each feature.
+    """
+
+    variance: float = 1.0
+    lengthscale: float | tuple[float, ...] = 1.0
+
+    learned = ("variance", "lengthscale")
+
+    def _tiles(self, right: Floats, inputs: bool) -> Tiles:
+        return StationaryTiles(kernel_sweeps.RBF, self.variance, self.lengthscale, right, inputs)
+
+
+@dataclass(frozen=True)
+class Matern32(Kernel):
+    """Matern with smoothness 3/2: functions that can be differentiated once.
+
+    k(x, x') = variance (1 + √3 d) exp(−√3 d),  d² = Σ ((x_q − x'_q)/lengthscale_q)²
+    lengthscale: one number, or one for each feature.
+    """
+
+    variance: float = 1.0
+    lengthscale: float | tuple[float, ...] = 1.0
+
+    learned = ("variance", "lengthscale")
+
+    def _tiles(self, right: Floats, inputs: bool) -> Tiles:
+        return StationaryTiles(kernel_sweeps.MATERN32, self.variance, self.lengthscale, right, inputs)
+
+
+@dataclass(frozen=True)
+class Matern52(Kernel):
+    """Matern with smoothness 5/2: functions that can be differentiated twice.
+
+    k(x, x') = variance (1 + √5 d + 5d²/3) exp(−√5 d),  d² = Σ ((x_q − x'_q)/lengthscale_q)²
+    lengthscale: one number, or one for each feature.
+    """
+
+    variance: float = 1.0
+    lengthscale: float | tuple[float, ...] = 1.0
+
+    learned = ("variance", "lengthscale")
+
+    def _tiles(self, right: Floats, inputs: bool) -> Tiles:
+        return StationaryTiles(kernel_sweeps.MATERN52, self.variance, self.lengthscale, right, inputs)
