@@ -50,7 +50,7 @@ class Polynomial(Kernel):
     k(x, x') = variance ((t + offset)/(1 + offset))^degree,  t = x·x'
     with normalize: t = x·x'/(|x||x'|), and 0 where a row is zero
     Hazard: without normalize, large inputs overflow where the power does; standardise them.
-    Source: [PASSGP] section 5 uses degree 9 and offset 1 on MNIST.
+    Source: [PASS2012] uses degree 9 and offset 1 on MNIST, without normalisation.
     """
 
     degree: int
