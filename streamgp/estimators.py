@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, Self, TypeVar
 
@@ -39,7 +39,9 @@ from streamgp.passes.run import available_threads
 from streamgp.posterior import Marginals, Precision
 from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive
-from streamgp.training.fit import FitSettings, fit
+from streamgp.selection import IVM
+from streamgp.training.context import FitSettings
+from streamgp.training.fit import fit
 from streamgp.training.plan import Demand, make_plan
 
 Array = NDArray[Any]
@@ -53,41 +55,69 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     n_active : int
         Size of the active set: rows that the model keeps. Cost grows with its square.
-    selection : {"random"}
-        How active rows are chosen.
+    selection : {"ivm", "random"} or IVM
+        How active rows are chosen: greedily, or at random; settings by :class:`streamgp.selection.IVM`.
     inference : {"adf"}
         What the active set then says: ``"adf"`` visits each site once.
     kernel : Kernel, optional
-        Covariance of the latent function on standardised features; default an RBF of median distance.
+        Covariance of the latent function on standardised features, and where learning starts; default an RBF
+        of median distance plus a linear kernel.
     likelihood : Likelihood, optional
         Default :class:`~streamgp.likelihoods.Probit` with a bias from the class's share.
+    learn_hyperparameters : bool or {"constant", "hybrid"}
+        Learn the parameters of kernel and likelihood on a sample, True: with sites held constant in the inner
+        loop; ``"hybrid"`` sets them anew before every search direction.
+    calibrate : bool
+        Rescale latent variances by the density of rows as if left out. Decisions do not change.
     standardize : {"auto", "common"} or bool
         Shift and scale of the features; see :func:`streamgp.data.standardize.choose_standardizer`.
     precision : {"auto", "float32", "float64"}
         Arithmetic of the passes; factors are always float64.
     memory_budget : int or str
         Bytes, or a size such as ``"1GiB"``, that the fit may use beside Python and its libraries.
+    validation : None, False, float or array of row numbers
+        Rows held out to stop early: None for min(5 %, 10000) of them, stratified; False for none.
+    max_seconds : float, optional
+        Stop growing the active set after this time.
     random_state : int, RandomState or None
         Source of all random draws.
     client : distributed.Client, optional
         Where passes run; default the current client, else threads.
+    checkpoint : path, optional
+        Folder where the state is kept after every step; a fit that finds one continues there.
     progress : bool, optional
         Progress bars; default only on a terminal.
+
+    Attributes
+    ----------
+    classes_, n_features_in_
+        As usual.
+    active_rows_ : array
+        Row numbers of the active sets, one class after the other, in the order of inclusion.
+    kernel_, likelihood_
+        With learned parameters; one likelihood per latent function.
+    history_ : list of dict
+        One record per step: active rows, held-out log density, seconds, peak memory.
     """
 
     def __init__(
         self,
         n_active: int = 500,
         *,
-        selection: Literal["random"] = "random",
+        selection: Literal["ivm", "random"] | IVM = "ivm",
         inference: Literal["adf"] = "adf",
         kernel: Kernel | None = None,
         likelihood: Likelihood | None = None,
+        learn_hyperparameters: bool | Literal["constant", "hybrid"] = True,
+        calibrate: bool = True,
         standardize: Standardize = "auto",
         precision: Precision = "auto",
         memory_budget: int | str = "1GiB",
+        validation: Any = None,
+        max_seconds: float | None = None,
         random_state: Any = None,
         client: Any = None,
+        checkpoint: Any = None,
         progress: bool | None = None,
     ) -> None:
         self.n_active = n_active
@@ -95,11 +125,16 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.inference = inference
         self.kernel = kernel
         self.likelihood = likelihood
+        self.learn_hyperparameters = learn_hyperparameters
+        self.calibrate = calibrate
         self.standardize = standardize
         self.precision = precision
         self.memory_budget = memory_budget
+        self.validation = validation
+        self.max_seconds = max_seconds
         self.random_state = random_state
         self.client = client
+        self.checkpoint = checkpoint
         self.progress = progress
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -113,7 +148,7 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit_stream(self, store: Store, x: str = "X", y: str = "y") -> Self:
         """Fit to a Zarr group (path, URL or ``zarr.Group``) or to a pair of arrays, chunk by chunk."""
         rows = open_rows(store, x, y)
-        _adopt(self, rows, fit(rows, "classification", _settings(self)))
+        _adopt(self, *fit(rows, "classification", _settings(self)))
         return self
 
     def predict(self, X: Any) -> Array:
@@ -161,15 +196,20 @@ class StreamGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self,
         n_active: int = 500,
         *,
-        selection: Literal["random"] = "random",
+        selection: Literal["ivm", "random"] | IVM = "ivm",
         inference: Literal["adf"] = "adf",
         kernel: Kernel | None = None,
         likelihood: Likelihood | None = None,
+        learn_hyperparameters: bool | Literal["constant", "hybrid"] = True,
+        calibrate: bool = True,
         standardize: Standardize = "auto",
         precision: Precision = "auto",
         memory_budget: int | str = "1GiB",
+        validation: Any = None,
+        max_seconds: float | None = None,
         random_state: Any = None,
         client: Any = None,
+        checkpoint: Any = None,
         progress: bool | None = None,
     ) -> None:
         self.n_active = n_active
@@ -177,11 +217,16 @@ class StreamGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.inference = inference
         self.kernel = kernel
         self.likelihood = likelihood
+        self.learn_hyperparameters = learn_hyperparameters
+        self.calibrate = calibrate
         self.standardize = standardize
         self.precision = precision
         self.memory_budget = memory_budget
+        self.validation = validation
+        self.max_seconds = max_seconds
         self.random_state = random_state
         self.client = client
+        self.checkpoint = checkpoint
         self.progress = progress
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -193,7 +238,7 @@ class StreamGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def fit_stream(self, store: Store, x: str = "X", y: str = "y") -> Self:
         """Fit to a Zarr group (path, URL or ``zarr.Group``) or to a pair of arrays, chunk by chunk."""
         rows = open_rows(store, x, y)
-        _adopt(self, rows, fit(rows, "regression", _settings(self)))
+        _adopt(self, *fit(rows, "regression", _settings(self)))
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
@@ -225,39 +270,68 @@ Estimator = StreamGPClassifier | StreamGPRegressor
 
 
 def _settings(estimator: Estimator) -> FitSettings:
-    for name, known in (("selection", "random"), ("inference", "adf")):
-        if getattr(estimator, name) != known:
-            raise ParameterError(f"{name}={getattr(estimator, name)!r} is not known; use {known!r}")
+    if estimator.inference != "adf":
+        raise ParameterError(f"inference={estimator.inference!r} is not known; use 'adf'")
     if isinstance(estimator.n_active, bool) or not isinstance(estimator.n_active, int | np.integer):
         raise ParameterError(f"n_active must be an integer of at least 1, not {estimator.n_active!r}")
     return FitSettings(
         n_active=int(estimator.n_active),
+        selection=_selection(estimator.selection),
         kernel=estimator.kernel,
         likelihood=estimator.likelihood,
+        learning=_learning(estimator.learn_hyperparameters),
+        calibrate=bool(estimator.calibrate),
         standardize=estimator.standardize,
         precision=estimator.precision,
         memory_budget=parse_size(estimator.memory_budget),
+        validation=estimator.validation,
+        max_seconds=estimator.max_seconds,
         seed=_seed(estimator.random_state),
         client=estimator.client,
+        checkpoint=estimator.checkpoint,
         progress=estimator.progress,
     )
 
 
-def _seed(random_state: Any) -> np.random.SeedSequence:
-    if random_state is None or isinstance(random_state, int | np.integer):
-        return np.random.SeedSequence(None if random_state is None else int(random_state))
-    return np.random.SeedSequence(check_random_state(random_state).randint(2**31 - 1))
+def _selection(selection: Any) -> IVM | None:
+    if isinstance(selection, IVM):
+        return selection
+    if selection not in ("ivm", "random"):
+        raise ParameterError(f"selection={selection!r} is not known; use 'ivm', 'random' or an IVM(...)")
+    return IVM() if selection == "ivm" else None
 
 
-def _adopt(estimator: Estimator, rows: Rows, model: Model) -> None:
+def _learning(learn: Any) -> str | None:
+    if learn not in (True, False, "constant", "hybrid"):
+        raise ParameterError(
+            f"learn_hyperparameters must be True, False, 'constant' or 'hybrid', not {learn!r}"
+        )
+    return {True: "constant", False: None}.get(learn, learn)
+
+
+def _seed(random_state: Any) -> int:
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1)[0])
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def _adopt(estimator: Estimator, model: Model, history: Sequence[dict[str, Any]]) -> None:
     """Give an estimator its learned attributes."""
     estimator.model_ = model
-    estimator.n_features_in_ = rows.n_features
+    estimator.n_features_in_ = model.snapshot.active_inputs.shape[1]
     estimator.active_rows_ = model.active_rows
     estimator.kernel_ = model.snapshot.kernel
+    estimator.history_ = list(history)
     if isinstance(estimator, StreamGPClassifier):
         assert isinstance(model.targets, ClassTargets)
+        assert isinstance(model.predictive, ClassPredictive)
         estimator.classes_ = model.targets.classes
+        estimator.likelihood_ = model.predictive.likelihoods
+    else:
+        assert isinstance(model.predictive, RealPredictive)
+        estimator.likelihood_ = model.predictive.likelihood
 
 
 def _planned(estimator: Estimator, rows: Rows) -> tuple[Rows, PassSettings]:
@@ -324,12 +398,12 @@ def _write(
 def fit_stream(store: Store, x: str = "X", y: str = "y", task: Task = "auto", **parameters: Any) -> Estimator:
     """Fit a classifier or a regressor to a store, whichever its targets ask for.
 
-    ``task="auto"``: strings and booleans are classes, floating-point targets are numbers, integers are classes
-    up to 100 distinct values. All other parameters are those of the estimators.
+    ``task="auto"``: strings and booleans are classes, floating-point targets numbers, integers are classes up
+    to 100 distinct values. All other parameters are those of the estimators.
     """
     rows = open_rows(store, x, y)
-    model = fit(rows, task, _settings(StreamGPClassifier(**parameters)))
+    model, history = fit(rows, task, _settings(StreamGPClassifier(**parameters)))
     kind = StreamGPClassifier if isinstance(model.targets, ClassTargets) else StreamGPRegressor
     estimator: Estimator = kind(**parameters)
-    _adopt(estimator, rows, model)
+    _adopt(estimator, model, history)
     return estimator

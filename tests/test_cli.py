@@ -11,7 +11,9 @@ from streamgp.cli import main
 
 
 def test_demo_learns_and_reports(tmp_path, capsys):
-    assert main(["demo", "--rows", "20000", "--n-active", "200", "--folder", str(tmp_path / "d"), "--json"]) == 0
+    assert (
+        main(["demo", "--rows", "20000", "--n-active", "200", "--folder", str(tmp_path / "d"), "--json"]) == 0
+    )
     result = json.loads(capsys.readouterr().out)
     assert result["test_error"] < 0.25
     assert result["test_log_loss"] < 0.52

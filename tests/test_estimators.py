@@ -131,7 +131,11 @@ def test_few_rows_are_all_used(generator):
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda X, y: (np.where(X > 2, np.nan, X), y), NonFiniteDataError, r"found nan at row \d+, column \d"),
+        (
+            lambda X, y: (np.where(X > 2, np.nan, X), y),
+            NonFiniteDataError,
+            r"found nan at row \d+, column \d",
+        ),
         (lambda X, y: (X, np.ones(len(y), int)), TargetError, "at least two classes"),
         (lambda X, y: (X, np.full(len(y), 2.5)), TargetError, "constant"),
         (lambda X, y: (X, np.arange(len(y))), TargetError, "task="),

@@ -17,7 +17,7 @@ LAYERS = [  # top to bottom; rooms of one line never import each other
     {"training"},
     {"selection", "inference"},
     {"passes"},
-    {"posterior"},
+    {"posterior", "persistence"},
     {"data", "kernels", "likelihoods"},
     {"numerics"},
     {"budget"},
@@ -26,7 +26,7 @@ LAYERS = [  # top to bottom; rooms of one line never import each other
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 ALLOWED = {  # outside library: rooms that may use it
     "numba": {"numerics"},
-    "zarr": {"data", "passes"},
+    "zarr": {"data", "passes", "persistence"},
     "dask": {"data", "passes", "estimators"},
     "distributed": {"passes"},
     "sklearn": {"estimators"},

@@ -40,7 +40,6 @@ class Standardizer:
 def choose_standardizer(
     mode: Standardize,
     *,
-    integer: bool,
     mean: NDArray[np.float64],
     variance: NDArray[np.float64],
     lowest: NDArray[np.float64],
@@ -49,14 +48,14 @@ def choose_standardizer(
     """The standardiser that ``standardize=`` asks for, from the columns' summary.
 
     ``True`` gives every column mean 0 and variance 1; ``"common"`` gives one shift and one scale to all;
-    ``False`` changes nothing. ``"auto"`` takes ``"common"`` for integer columns that share one range (images:
-    a z-score for every pixel blows up the pixels that are nearly always empty) and ``True`` otherwise.
+    ``False`` changes nothing. ``"auto"`` takes ``"common"`` for columns that share one range, as pixels do (a
+    z-score for every pixel blows up those that are nearly always empty), and ``True`` otherwise.
     Constant columns get scale 1.
     """
     if mode not in ("auto", "common") and not isinstance(mode, bool):
         raise ParameterError(f"standardize must be 'auto', True, 'common' or False, not {mode!r}")
     if mode == "auto":
-        mode = "common" if integer and _share_one_range(lowest, highest) else True
+        mode = "common" if _share_one_range(lowest, highest) else True
     if mode is False:
         return Standardizer(np.zeros_like(mean), np.ones_like(mean))
     if mode == "common":
@@ -69,9 +68,10 @@ def choose_standardizer(
 
 
 def _share_one_range(lowest: NDArray[np.float64], highest: NDArray[np.float64]) -> bool:
-    """Whether columns look like pixels: all within one range, and more than half of them use most of it.
+    """Whether columns look like pixels: none leaves the range that more than half of them fill exactly.
 
-    Border pixels are often constant, so equality of every column's range is too much to ask for.
+    Border pixels are often constant or nearly so, so that is too much to ask of every column.
     """
-    full = highest.max() - lowest.min()
-    return bool(len(lowest) > 1 and full > 0 and np.mean(highest - lowest > 0.9 * full) > 0.5)
+    bottom, top = lowest.min(), highest.max()
+    fills = (lowest == bottom) & (highest >= bottom + 0.95 * (top - bottom))
+    return bool(len(lowest) > 1 and top > bottom and np.mean(fills) > 0.5)

@@ -97,3 +97,17 @@ def real_targets(mean: float, variance: float) -> RealTargets:
     if not scale > 1e-12 * abs(mean):
         raise TargetError(f"the target is constant ({mean!r}): there is nothing to learn")
     return RealTargets(float(mean), scale)
+
+
+def n_heads(targets: Targets) -> int:
+    """Latent functions that targets need: one for two classes or a real target, one per class for more."""
+    classes = len(targets.classes) if isinstance(targets, ClassTargets) else 2
+    return 1 if classes == 2 else classes
+
+
+def head_targets(targets: Targets, encoded: NDArray[np.float64], head: int) -> NDArray[np.float64]:
+    """What a head learns: the real target itself, or ±1 for its class against the rest."""
+    if isinstance(targets, RealTargets):
+        return encoded
+    positive = 1 if n_heads(targets) == 1 else head
+    return np.where(encoded == positive, 1.0, -1.0)

@@ -7,7 +7,6 @@ record that counts what is filled.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,13 +40,22 @@ class ActiveSet:
     def empty(capacity: int, n_features: int) -> ActiveSet:
         """No row yet, room for ``capacity``."""
         return ActiveSet(
-            np.full(capacity, -1, np.int64),
-            np.empty((capacity, n_features)),
-            *(np.zeros(capacity) for _ in range(3)),
-            np.zeros((capacity, capacity)),
-            np.zeros(capacity),
-            0,
+            rows=np.full(capacity, -1, np.int64),
+            inputs=np.empty((capacity, n_features)),
+            targets=np.zeros(capacity),
+            precision=np.zeros(capacity),
+            precision_mean=np.zeros(capacity),
+            factor=np.zeros((capacity, capacity)),
+            projected_targets=np.zeros(capacity),
+            count=0,
         )
+
+    def with_capacity(self, capacity: int) -> ActiveSet:
+        """The same rows and sites with room for ``capacity``; the factor is to be refreshed."""
+        larger, d = ActiveSet.empty(capacity, self.inputs.shape[1]), self.count
+        for name in ("rows", "inputs", "targets", "precision", "precision_mean"):
+            getattr(larger, name)[:d] = getattr(self, name)[:d]
+        return replace(larger, count=d)
 
     @property
     def sites(self) -> Sites:
@@ -96,9 +104,16 @@ class Candidates:
         stubs = np.empty((len(slots), capacity))
         filled = min(capacity, self.stubs.shape[1])
         stubs[:, :filled] = self.stubs[slots, :filled]
-        columns: list[Any] = [self.rows, self.inputs, self.targets, self.prior_variance]
-        copies = [column[slots] for column in columns]
-        return Candidates(*copies, stubs, self.mean[slots], self.variance[slots], self.available[slots])
+        return Candidates(
+            rows=self.rows[slots],
+            inputs=self.inputs[slots],
+            targets=self.targets[slots],
+            prior_variance=self.prior_variance[slots],
+            stubs=stubs,
+            mean=self.mean[slots],
+            variance=self.variance[slots],
+            available=self.available[slots],
+        )
 
     @staticmethod
     def row_bytes(n_features: int, capacity: int) -> int:
@@ -186,3 +201,21 @@ def refresh_factor(active: ActiveSet, kernel: Kernel) -> None:
     active.projected_targets[:d] = solve_triangular(
         active.factor[:d, :d], scaled_targets, lower=True, check_finite=False
     )
+
+
+def left_out_marginals(active: ActiveSet, candidates: Candidates) -> tuple[FloatArray, FloatArray]:
+    """Marginals of all candidates, those of active rows without their own site.
+
+    a₋ = a/(1 − π a),  h₋ = h + a₋ (π h − b)  for active rows; h, a for all others, whose site was never set
+    Shapes: (s,), (s,).  Hazard: 1 − π a is positive in exact arithmetic; it is kept above 1e-12.
+    Source: [IVM2006] B.1.
+    """
+    mean, variance = candidates.mean.copy(), candidates.variance.copy()
+    rows, sites = active.rows[: active.count], active.sites
+    slots = np.minimum(np.searchsorted(candidates.rows, rows), len(candidates.rows) - 1)
+    here = candidates.rows[slots] == rows
+    slots, precision, precision_mean = slots[here], sites.precision[here], sites.precision_mean[here]
+    a, h = variance[slots], mean[slots]
+    variance[slots] = a / np.maximum(1.0 - precision * a, 1e-12)
+    mean[slots] = h + variance[slots] * (precision * h - precision_mean)
+    return mean, variance

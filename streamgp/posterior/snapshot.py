@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,12 +27,14 @@ class Head:
 
     T projection (d, d) upper triangular, β projected_targets (d,).  For sites (π, b) on the active set, with
     S = diag(√π) and L Lᵀ = 1 + S K S:  T = S L⁻ᵀ,  β = L⁻¹ S⁻¹ b  [IVM2006 eq. 4].
-    ``columns`` picks the head's d active inputs out of the snapshot's.
+    ``columns`` picks the head's d active inputs out of the snapshot's; ``variance_scale`` multiplies its
+    latent variances (see :mod:`streamgp.posterior.calibration`).
     """
 
     projection: NDArray[Any]
     projected_targets: FloatArray
     columns: slice
+    variance_scale: float = 1.0
 
     @property
     def weights(self) -> FloatArray:
@@ -62,9 +64,9 @@ class Snapshot:
     def astype(self, dtype: DTypeLike) -> Snapshot:
         """The same posterior for passes in another precision."""
         heads = tuple(
-            Head(head.projection.astype(dtype), head.projected_targets, head.columns) for head in self.heads
+            replace(head, projection=head.projection.astype(dtype, copy=False)) for head in self.heads
         )
-        return Snapshot(self.kernel, self.active_inputs.astype(dtype), heads)
+        return Snapshot(self.kernel, self.active_inputs.astype(dtype, copy=False), heads)
 
     def marginals(self, features: NDArray[Any], with_variance: bool = True) -> Marginals:
         """Latent mean and variance of standardised rows.
@@ -85,7 +87,7 @@ class Snapshot:
                 block[:, head.columns], head.projection, head.projected_targets
             )
             means[:, number] = mean
-            variances[:, number] = np.maximum(prior - explained, 0.0)
+            variances[:, number] = head.variance_scale * np.maximum(prior - explained, 0.0)
         return Marginals(means, variances)
 
 
@@ -97,6 +99,6 @@ def workspace_bytes(
     return block + numerics.workspace_bytes(rows, itemsize) + 16 * rows * (n_heads + 1)
 
 
-def snapshot_bytes(n_active: int, n_features: int, n_heads: int, itemsize: int) -> int:
-    """Bytes of a snapshot itself."""
-    return n_active * n_features * itemsize + n_heads * (n_active * n_active * itemsize + 8 * n_active)
+def snapshot_bytes(n_inputs: int, n_active: int, n_features: int, n_heads: int, itemsize: int) -> int:
+    """Bytes of a snapshot itself: ``n_inputs`` active inputs in all, ``n_active`` in each head."""
+    return n_inputs * n_features * itemsize + n_heads * (n_active * n_active * itemsize + 8 * n_active)

@@ -1,5 +1,6 @@
 """Which rows enter the active set."""
 
-from streamgp.selection.random import random_rows
+from streamgp.selection.ivm import IVM, HeadScores
+from streamgp.selection.keys import RowKeys, stratified_quotas
 
-__all__ = ["random_rows"]
+__all__ = ["IVM", "HeadScores", "RowKeys", "stratified_quotas"]

@@ -1,9 +1,12 @@
-"""Fitting: plan, prepare, select, infer."""
+"""Fitting: plan, prepare, then steps from state to state until there is a model."""
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,57 +14,94 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import pdist
 from scipy.special import ndtri
 
+from streamgp.budget import peak_memory
 from streamgp.data import ClassTargets, RealTargets, Rows
-from streamgp.data.standardize import Standardize
-from streamgp.data.targets import Task
+from streamgp.data.targets import Task, n_heads
 from streamgp.errors import ParameterError
-from streamgp.inference import filter_sites, head_from_sites
-from streamgp.kernels import RBF, Kernel
+from streamgp.inference.active_set import ActiveSet
+from streamgp.kernels import RBF, Kernel, Linear
 from streamgp.likelihoods import Gaussian, Likelihood, Probit
 from streamgp.numerics.compilation import is_cold
-from streamgp.passes import GatherRows, PassSettings, run_pass
 from streamgp.passes.run import available_threads
-from streamgp.posterior import Precision, Snapshot, choose_dtype
+from streamgp.persistence import CheckpointFolder
 from streamgp.posterior.model import Model
 from streamgp.posterior.precision import check_precision
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive
-from streamgp.selection import random_rows
+from streamgp.training.calibrate import calibrate
+from streamgp.training.context import (
+    Context,
+    FitSettings,
+    class_counts,
+    draw_sample,
+    make_snapshot,
+    pass_settings,
+)
+from streamgp.training.hyperparameters import choose_start, learn_round
 from streamgp.training.plan import Demand, MemoryPlan, make_plan
 from streamgp.training.prepare import Prepared, prepare
+from streamgp.training.select import FIRST_STAGE, pass_precision, select_stage
+from streamgp.training.state import State
 
 FloatArray = NDArray[np.float64]
 logger = logging.getLogger(__name__)
 
-PROBE_ROWS = 256
+MOST_ARD_FEATURES = 100
 
 
-@dataclass(frozen=True)
-class FitSettings:
-    """What a fit was asked for; names and meanings are those of the estimators' parameters."""
-
-    n_active: int
-    kernel: Kernel | None
-    likelihood: Likelihood | None
-    standardize: Standardize
-    precision: Precision
-    memory_budget: int
-    seed: np.random.SeedSequence
-    client: Any
-    progress: bool | None
-
-
-def plan_fit(rows: Rows, settings: FitSettings, n_heads: int = 1) -> MemoryPlan:
+def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
     """The memory plan of a fit; nothing is read."""
     if settings.n_active < 1:
         raise ParameterError(f"n_active must be at least 1, not {settings.n_active}")
     itemsize = 4 if settings.precision == "float32" else 8
     n_active = min(settings.n_active, rows.n_rows)
-    demand = Demand(rows, settings.kernel or RBF(), n_active, n_heads, itemsize)
-    return make_plan(demand, settings.memory_budget, available_threads())
+    kernel = settings.kernel or RBF() + Linear()
+    return make_plan(
+        Demand(rows, kernel, n_active, heads, itemsize), settings.memory_budget, available_threads()
+    )
 
 
-def fit(rows: Rows, task: Task, settings: FitSettings) -> Model:
-    """A model of random active rows, each site visited once (ADF)."""
+def fit(rows: Rows, task: Task, settings: FitSettings) -> tuple[Model, tuple[dict[str, Any], ...]]:
+    """A model of the rows, and the history of its making."""
+    context = _make_context(rows, task, settings)
+    folder = None
+    state = _first_state(context)
+    if settings.checkpoint is not None:
+        folder = CheckpointFolder(Path(settings.checkpoint), identity=_identity(context))
+        saved = folder.latest()
+        if saved is not None:
+            state = State.from_record(saved.header, saved.arrays)
+            logger.info("resumed at step %d", state.step)
+
+    def save(state: State) -> None:
+        if folder is not None:
+            folder.save(state.step, *state.to_record())
+
+    while state.phase != "done":
+        phase, begun = state.phase, context.seconds()
+        state = _step(context, state, save)
+        logger.info("%s: %.1f s, %d active rows", phase, context.seconds() - begun, state.n_active)
+        save(state)
+    return _finish(context, state), state.history
+
+
+def _step(context: Context, state: State, save: Callable[[State], None]) -> State:
+    """The next state."""
+    begun = context.seconds()
+    if state.phase == "start":
+        following = choose_start(context, state)
+    elif state.phase == "learn":
+        following = learn_round(context, state, save)
+    elif state.phase == "select":
+        following = select_stage(context, state)
+    else:
+        following = calibrate(context, state)
+    *before, latest = following.history or ({},)
+    latest = {**latest, "seconds": context.seconds() - begun, "peak_memory": peak_memory()}
+    return replace(following, step=state.step + 1, history=(*before, latest))
+
+
+def _make_context(rows: Rows, task: Task, settings: FitSettings) -> Context:
+    started = time.monotonic()
     check_precision(settings.precision)
     if settings.kernel is not None:
         settings.kernel.check_features(rows.n_features)
@@ -69,112 +109,103 @@ def fit(rows: Rows, task: Task, settings: FitSettings) -> Model:
     logger.info("memory plan\n%s", plan)
     if is_cold():
         logger.info("compiling numerics: once on this machine, up to half a minute")
-    prepared = prepare(rows.cut(plan.span_rows), task, settings.standardize, _pass_settings(plan, settings))
-    n_heads = _n_heads(prepared)
-    if n_heads > 1:
-        plan = plan_fit(rows, settings, n_heads)
+    prepared = prepare(rows.cut(plan.span_rows), task, settings.standardize, pass_settings(plan, settings))
+    heads = n_heads(prepared.targets)
+    if heads > 1:
+        plan = plan_fit(rows, settings, heads)
         prepared = replace(prepared, rows=rows.cut(plan.span_rows))
-        logger.info("memory plan for %d classes\n%s", n_heads, plan)
-    return _fit_random(prepared, plan, settings)
+        logger.info("memory plan for %d classes\n%s", heads, plan)
+    if settings.n_active > rows.n_rows:
+        logger.info(
+            "n_active=%d is more than there are rows: all %d are used", settings.n_active, rows.n_rows
+        )
+    all_fit = plan.n_candidates >= rows.n_rows
+    first_stage = plan.n_active if all_fit else min(plan.n_active, 2 * FIRST_STAGE)
+    sample, validation = draw_sample(prepared, plan, settings, plan.candidates_at(first_stage))
+    return Context(prepared, plan, settings, sample, validation, started)
 
 
-def _pass_settings(plan: MemoryPlan, settings: FitSettings) -> PassSettings:
-    return PassSettings(plan.rows_per_block, plan.tasks_in_flight, settings.client, settings.progress)
-
-
-def _n_heads(prepared: Prepared) -> int:
-    """One latent function for two classes or a real target, one per class for more."""
-    classes = len(prepared.targets.classes) if isinstance(prepared.targets, ClassTargets) else 2
-    return 1 if classes == 2 else classes
-
-
-def _fit_random(prepared: Prepared, plan: MemoryPlan, settings: FitSettings) -> Model:
-    generator = np.random.default_rng(settings.seed)
-    chosen = random_rows(prepared.rows.n_rows, plan.n_active, generator)
-    gathered = run_pass(
-        prepared.rows,
-        GatherRows(chosen),
-        _pass_settings(plan, settings),
-        reading=prepared.reading(np.float64),
-        spans=[
-            s
-            for s in prepared.rows.spans()
-            if np.searchsorted(chosen, s.stop) > np.searchsorted(chosen, s.start)
-        ],
-        label="active rows",
+def _first_state(context: Context) -> State:
+    settings, heads = context.settings, context.n_heads
+    inputs = context.sample.features
+    kernel = settings.kernel or default_kernel(inputs, context)
+    return State(
+        phase="start" if settings.learning is not None else "select",
+        kernel=kernel,
+        likelihoods=_likelihoods(context.prepared, settings.likelihood),
+        actives=tuple(ActiveSet.empty(0, inputs.shape[1]) for _ in range(heads)),
+        variance_scales=np.ones(heads),
+        stopped=(False,) * heads,
     )
-    assert gathered.targets is not None
-    # Sites depend on the order of their visits: stores are often sorted, so a random one is taken.
-    order = generator.permutation(len(chosen))
-    inputs, encoded = gathered.features[order], gathered.targets[order]
-    kernel = settings.kernel or default_kernel(inputs, isinstance(prepared.targets, ClassTargets))
-    gram = kernel.gram(inputs).astype(np.float64, copy=False)
-    likelihoods = _likelihoods(prepared, settings.likelihood)
-    heads = tuple(
-        head_from_sites(gram, filter_sites(gram, targets, likelihood))
-        for targets, likelihood in zip(_head_targets(prepared, encoded), likelihoods, strict=True)
-    )
-    snapshot = Snapshot(kernel, inputs, heads)
-    probe = _probe(prepared, plan, settings, generator)
-    snapshot = snapshot.astype(choose_dtype(settings.precision, snapshot, probe, prepared.rows.n_rows))
-    predictive: ClassPredictive | RealPredictive = (
-        RealPredictive(likelihoods[0], prepared.targets)
-        if isinstance(prepared.targets, RealTargets)
-        else ClassPredictive(likelihoods)
-    )
-    return Model(prepared.standardizer, prepared.targets, snapshot, predictive, gathered.rows[order])
 
 
-def _probe(
-    prepared: Prepared, plan: MemoryPlan, settings: FitSettings, generator: np.random.Generator
-) -> FloatArray:
-    """Rows to try the precision on: a few spans are enough, and all of them are in the active set's data."""
-    rows = prepared.rows
-    spans = sorted({int(number) for number in generator.integers(rows.n_spans, size=2)})
-    wanted = np.concatenate(
-        [
-            span.start + random_rows(span.rows, PROBE_ROWS // len(spans), generator)
-            for span in rows.spans()
-            if span.number in spans
-        ]
-    )
-    gathered = run_pass(
-        rows,
-        GatherRows(wanted),
-        _pass_settings(plan, settings),
-        reading=prepared.reading(np.float64),
-        spans=[span for span in rows.spans() if span.number in spans],
-        label="probe",
-    )
-    return gathered.features
+def default_kernel(inputs: FloatArray, context: Context) -> Kernel:
+    """RBF of the median distance among (at most 1000) rows, plus a little of a linear kernel.
 
-
-def default_kernel(inputs: FloatArray, classification: bool) -> RBF:
-    """RBF whose lengthscale is the median distance of (at most 1000) rows; a wide prior for classes."""
-    sample = inputs[:1000]
-    distances = pdist(sample) if len(sample) > 1 else np.ones(1)
-    median = float(np.median(distances))
+    One lengthscale for each feature where they are few and will be learned.
+    """
+    sample = inputs[:: max(1, len(inputs) // 1000)][:1000]
+    median = float(np.median(pdist(sample))) if len(sample) > 1 else 0.0
     lengthscale = median if np.isfinite(median) and median > 0 else float(np.sqrt(inputs.shape[1]))
-    return RBF(variance=10.0 if classification else 1.0, lengthscale=lengthscale)
+    classification = isinstance(context.prepared.targets, ClassTargets)
+    variance = 30.0 if classification else 1.0
+    per_feature = context.settings.learning is not None and inputs.shape[1] <= MOST_ARD_FEATURES
+    lengthscales = (lengthscale,) * inputs.shape[1] if per_feature else lengthscale
+    return RBF(variance, lengthscales) + Linear(0.1 * variance / inputs.shape[1])
 
 
 def _likelihoods(prepared: Prepared, likelihood: Likelihood | None) -> tuple[Likelihood, ...]:
     """One likelihood per head: as given, else Gaussian, or probit with a bias from the class's share."""
+    heads = n_heads(prepared.targets)
     if likelihood is not None:
-        return (likelihood,) * _n_heads(prepared)
+        return (likelihood,) * heads
     if isinstance(prepared.targets, RealTargets):
         return (Gaussian(noise=0.1),)
-    counts = np.array([prepared.summary.labels[label] for label in prepared.targets.classes.tolist()])
-    shares = counts / counts.sum()
-    if len(shares) == 2:
-        return (Probit(bias=float(ndtri(shares[1]))),)
+    counts = class_counts(prepared)
+    shares = counts[-heads:] / counts.sum()  # of two classes, the second is the positive one
     return tuple(Probit(bias=float(ndtri(share))) for share in shares)
 
 
-def _head_targets(prepared: Prepared, encoded: FloatArray) -> list[FloatArray]:
-    """Targets of each head: the real target itself, or ±1 for one class against the rest."""
+def _finish(context: Context, state: State) -> Model:
+    snapshot = pass_precision(context, make_snapshot(state.kernel, state))
+    prepared = context.prepared
+    predictive: ClassPredictive | RealPredictive
     if isinstance(prepared.targets, RealTargets):
-        return [encoded]
-    if len(prepared.targets.classes) == 2:
-        return [2.0 * encoded - 1.0]
-    return [np.where(encoded == code, 1.0, -1.0) for code in range(len(prepared.targets.classes))]
+        predictive = RealPredictive(state.likelihoods[0], prepared.targets)
+    else:
+        predictive = ClassPredictive(state.likelihoods)
+    rows = np.concatenate([active.rows[: active.count] for active in state.actives])
+    return Model(prepared.standardizer, prepared.targets, snapshot, predictive, rows)
+
+
+def _identity(context: Context) -> dict[str, Any]:
+    """What must be the same for a checkpoint to be continued: data, parameters, plan."""
+    settings, prepared, plan = context.settings, context.prepared, context.plan
+    summary = prepared.summary
+    return {
+        "data": {
+            "rows": summary.n_rows,
+            "features": prepared.rows.n_features,
+            "dtype": str(prepared.rows.features.dtype),
+            "mean": float(summary.features.mean.sum()),
+            "variance": float(summary.features.variance.sum()),
+            "labels": {str(label): count for label, count in summary.labels.items()},
+        },
+        "parameters": {
+            "n_active": settings.n_active,
+            "selection": repr(settings.selection),
+            "kernel": repr(settings.kernel),
+            "likelihood": repr(settings.likelihood),
+            "learning": settings.learning,
+            "calibrate": settings.calibrate,
+            "standardize": str(settings.standardize),
+            "precision": settings.precision,
+            "validation": repr(settings.validation),
+            "seed": settings.seed,
+        },
+        "plan": {
+            "rows_per_block": plan.rows_per_block,
+            "span_rows": prepared.rows.span_rows,
+            "candidates": plan.n_candidates,
+        },
+    }

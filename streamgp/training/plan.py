@@ -46,6 +46,12 @@ class MemoryPlan:
     model_bytes: int
     candidate_bytes: int
     task_bytes: int
+    candidate_share: int
+    demand: Demand
+
+    def candidates_at(self, n_active: int) -> int:
+        """Candidates that fit while the active set grows to ``n_active``: |J| d ≤ B [IVM2006] section 3.2."""
+        return min(self.demand.rows.n_rows, self.candidate_share // _candidate_bytes(self.demand, n_active))
 
     @property
     def total_bytes(self) -> int:
@@ -113,7 +119,8 @@ def _divide(demand: Demand, budget: int, threads: int) -> MemoryPlan | None:
         task = _span_bytes(demand.rows, span_rows) + block
         if task > share:
             return None
-        n_candidates = min(demand.rows.n_rows, max(0, share // _candidate_bytes(demand)))
+        row = _candidate_bytes(demand, demand.n_active)
+        n_candidates = min(demand.rows.n_rows, share // row)
         return MemoryPlan(
             budget=budget,
             n_active=demand.n_active,
@@ -122,28 +129,37 @@ def _divide(demand: Demand, budget: int, threads: int) -> MemoryPlan | None:
             span_rows=span_rows,
             tasks_in_flight=min(threads, share // task),
             model_bytes=model,
-            candidate_bytes=n_candidates * _candidate_bytes(demand),
+            candidate_bytes=n_candidates * row,
             task_bytes=task,
+            candidate_share=share,
+            demand=demand,
         )
     return None
 
 
 def _model_bytes(demand: Demand) -> int:
-    """Active inputs, Gram matrix, factor and scratch in float64; two snapshots: a step's old and new one."""
-    d, p = demand.n_active, demand.rows.n_features
-    return 8 * d * p + 3 * 8 * d * d + 2 * snapshot_bytes(d, p, demand.n_heads, demand.itemsize)
+    """Active inputs and factors of every head, Gram matrix and scratch of one, two snapshots: old and new."""
+    d, p, heads = demand.n_active, demand.rows.n_features, demand.n_heads
+    snapshots = 2 * snapshot_bytes(heads * d, d, p, heads, demand.itemsize)
+    return heads * 8 * d * (p + d) + 3 * 8 * d * d + snapshots
 
 
-def _candidate_bytes(demand: Demand) -> int:
-    """One candidate: its inputs, its stub for each active row, its marginals and score; float64."""
-    return 8 * (demand.rows.n_features + demand.n_active + 8)
+def _candidate_bytes(demand: Demand, n_active: int) -> int:
+    """One candidate: its stub, its inputs as collected (twice while pools merge) and as used, its marginals.
+
+    Every head has its own candidates in the pool; stubs are kept for one head at a time.
+    """
+    p = demand.rows.n_features
+    pooled = 2 * demand.n_heads * (8 * p + 8 * (3 + demand.n_heads))
+    return pooled + 8 * (p + n_active + 8)
 
 
 def _block_bytes(demand: Demand, rows: int) -> int:
     """A block of rows on its way through a task: standardised inputs, kernel, projection."""
     p = demand.rows.n_features
     inputs = rows * p * demand.itemsize + Standardizer.workspace_bytes(rows, p)
-    return inputs + workspace_bytes(demand.kernel, rows, demand.n_active, p, demand.n_heads, demand.itemsize)
+    columns = demand.n_heads * demand.n_active
+    return inputs + workspace_bytes(demand.kernel, rows, columns, p, demand.n_heads, demand.itemsize)
 
 
 def _span_rows(rows: Rows, most_bytes: int) -> int:

@@ -53,7 +53,6 @@ def prepare(rows: Rows, task: Task, standardize: Standardize, settings: PassSett
         targets = real_targets(float(summary.targets.mean[0]), float(summary.targets.variance[0]))
     standardizer = choose_standardizer(
         standardize,
-        integer=rows.features.dtype.kind in "iu",
         mean=summary.features.mean,
         variance=summary.features.variance,
         lowest=summary.lowest,

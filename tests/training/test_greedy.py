@@ -7,13 +7,13 @@ from scipy.stats import norm
 from streamgp.inference.active_set import ActiveSet, Candidates, catch_up, refresh_factor
 from streamgp.kernels import RBF, Linear
 from streamgp.likelihoods import Gaussian, Probit
-from streamgp.selection.scores import entropy_reduction, information_gain
-from streamgp.training.greedy import Greedy, grow
+from streamgp.selection import IVM
+from streamgp.training.greedy import grow
 from tests.reference import ivm_dense
 
 SCORES = {
-    information_gain: ivm_dense.information_gain,
-    entropy_reduction: ivm_dense.entropy_reduction,
+    "information_gain": ivm_dense.information_gain,
+    "entropy_reduction": ivm_dense.entropy_reduction,
 }
 
 
@@ -43,13 +43,9 @@ def problem(generator, n=150, p=3):
 def test_inclusions_are_those_of_the_textbook(generator, score, likelihood, kernel):
     X, y = problem(generator)
     candidates = Candidates.new(np.arange(len(X)), X, y, kernel, 40)
-    active = grow(
-        ActiveSet.empty(40, 3), candidates, kernel, likelihood, Greedy(score, hot=None), 40, generator
-    )
+    active = grow(ActiveSet.empty(40, 3), candidates, kernel, likelihood, IVM(score, hot=None), 40, generator)
     first = int(active.rows[0])
-    expected = ivm_dense.select(
-        kernel.gram(X), y, LIKELIHOODS[likelihood], 40, SCORES[score], first=first
-    )
+    expected = ivm_dense.select(kernel.gram(X), y, LIKELIHOODS[likelihood], 40, SCORES[score], first=first)
     assert active.rows.tolist() == expected.active
     np.testing.assert_allclose(active.factor, expected.factor, atol=1e-8)
     np.testing.assert_allclose(candidates.stubs, expected.stubs, atol=1e-8)
@@ -63,8 +59,8 @@ def test_delayed_updates_leave_an_exact_representation(generator, hot):
     X, y = problem(generator)
     kernel, likelihood = RBF(2.0, 1.5), Probit()
     candidates = Candidates.new(np.arange(len(X)), X, y, kernel, 40)
-    greedy = Greedy(hot=hot, delay=7)
-    active = grow(ActiveSet.empty(40, 3), candidates, kernel, likelihood, greedy, 40, generator)
+    selection = IVM(hot=hot, delay=7)
+    active = grow(ActiveSet.empty(40, 3), candidates, kernel, likelihood, selection, 40, generator)
     assert active.count == 40
     assert len(set(active.rows.tolist())) == 40
     fresh = Candidates.new(np.arange(len(X)), X, y, kernel, 40)
@@ -88,7 +84,7 @@ def test_the_first_pick_is_random_where_scores_tie_and_best_where_not(generator)
                     Candidates.new(np.arange(len(X)), X, y, kernel, 1),
                     kernel,
                     Probit(),
-                    Greedy(),
+                    IVM(),
                     1,
                     np.random.default_rng(seed),
                 ).rows[0]
@@ -104,6 +100,6 @@ def test_the_first_pick_is_random_where_scores_tie_and_best_where_not(generator)
 def test_asking_for_more_than_there_are_takes_all(generator):
     X, y = problem(generator, n=20)
     candidates = Candidates.new(np.arange(20), X, y, RBF(), 50)
-    active = grow(ActiveSet.empty(50, 3), candidates, RBF(), Probit(), Greedy(), 50, generator)
+    active = grow(ActiveSet.empty(50, 3), candidates, RBF(), Probit(), IVM(), 50, generator)
     assert active.count == 20
     assert sorted(active.rows[:20]) == list(range(20))

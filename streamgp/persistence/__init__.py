@@ -1,0 +1,17 @@
+"""State as data: records of JSON and plain arrays on disk, checkpoints made of them, optimisers replayed.
+
+Nothing here knows a model. No pickle is written or read, so a file from elsewhere cannot run code.
+"""
+
+from streamgp.persistence.checkpoints import Checkpoint, CheckpointFolder, check_identity
+from streamgp.persistence.evaluations import EvaluationLog
+from streamgp.persistence.records import read_record, write_record
+
+__all__ = [
+    "Checkpoint",
+    "CheckpointFolder",
+    "EvaluationLog",
+    "check_identity",
+    "read_record",
+    "write_record",
+]

@@ -1,0 +1,92 @@
+"""Settings of the informative vector machine's selection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.data.targets import Targets, head_targets
+from streamgp.errors import ParameterError
+from streamgp.likelihoods import Likelihood
+from streamgp.posterior import Marginals
+from streamgp.selection.scores import SCORES, Score
+
+FloatArray = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class IVM:
+    """Greedy selection from a set J of candidates that passes over the data refresh.
+
+    Parameters
+    ----------
+    score : {"information_gain", "entropy_reduction"}
+        What the best candidate is best at.
+    hot : int, optional
+        Candidates that are current at every inclusion; all others are brought up to date after ``delay``
+        inclusions, by matrix products. None keeps all current, slower: with all rows in J that is algorithm 1
+        of the papers, exactly.
+    delay : int
+        Inclusions between two updates of all candidates.
+    retained : float
+        Share of J that is chosen by score; the rest is drawn at random, stratified by class.
+    refresh : float
+        Share of the data that a refresh of J reads: 1 for all of it; below, the next spans in turn.
+    least_precision : float
+        Sites of less precision are never set.
+    """
+
+    score: str = "information_gain"
+    hot: int | None = 1024
+    delay: int = 32
+    retained: float = 0.75
+    refresh: float = 1.0
+    least_precision: float = 1e-10
+
+    def __post_init__(self) -> None:
+        if self.score not in SCORES:
+            raise ParameterError(f"score must be one of {', '.join(map(repr, SCORES))}, not {self.score!r}")
+        if (self.hot is not None and self.hot < 1) or self.delay < 1:
+            raise ParameterError(f"hot and delay must be at least 1, not {self.hot!r} and {self.delay!r}")
+        if not 0 <= self.retained <= 1 or not 0 < self.refresh <= 1:
+            raise ParameterError(
+                f"retained and refresh are shares between 0 and 1, not {self.retained!r} and {self.refresh!r}"
+            )
+
+    @property
+    def score_function(self) -> Score:
+        """The score by its name."""
+        return SCORES[self.score]
+
+    def candidate_scores(
+        self, likelihood: Likelihood, targets: FloatArray, mean: FloatArray, variance: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Scores, −inf where the site would be too flat, and the sites (π, b) that inclusions would set."""
+        _, precision, precision_mean = likelihood.tilted_sites(targets, mean, variance)
+        scores = self.score_function(mean, variance, precision, precision_mean)
+        eligible = (precision > self.least_precision) & np.isfinite(scores)
+        return np.where(eligible, scores, -np.inf), precision, precision_mean
+
+
+@dataclass(frozen=True, eq=False)
+class HeadScores:
+    """Scores of a block of rows for every head: a pass's step function."""
+
+    selection: IVM
+    targets: Targets
+    likelihoods: tuple[Likelihood, ...]
+
+    def __call__(self, encoded: FloatArray, marginals: Marginals) -> FloatArray:
+        """Shapes: encoded (c,), marginals (c, heads) → (c, heads)."""
+        assert marginals.variance is not None
+        scores = np.empty_like(marginals.mean)
+        for head, likelihood in enumerate(self.likelihoods):
+            scores[:, head], _, _ = self.selection.candidate_scores(
+                likelihood,
+                head_targets(self.targets, encoded, head),
+                np.ascontiguousarray(marginals.mean[:, head]),
+                np.ascontiguousarray(marginals.variance[:, head]),
+            )
+        return scores

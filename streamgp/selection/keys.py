@@ -1,0 +1,45 @@
+"""Random draws that belong to a row: the same for any chunking, order or worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class RowKeys:
+    """One number in [0, 1) for each row, uniform and independent, a pure function of row and seed.
+
+    The m rows of smallest key are a simple random sample of size m, whatever the order they are met in.
+    """
+
+    seed: int
+
+    def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Keys of rows.
+
+        Shapes: (c,) → (c,).  Cost: O(c).  Source: the finaliser of SplitMix64 [Steele2014].
+        """
+        # Multiplication modulo 2⁶⁴ is the point: NumPy's unsigned integers wrap silently in arrays.
+        z = rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(self.seed % 2**64)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        z ^= z >> np.uint64(31)
+        keys: NDArray[np.float64] = (z >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        return keys
+
+
+def stratified_quotas(counts: NDArray[np.int64], size: int, least_share: float = 0.0) -> NDArray[np.int64]:
+    """How many rows to draw from each class: by its share, and at least ``least_share`` of an equal part.
+
+    Shapes: counts (k,) → (k,).  No class is asked for more rows than it has; the sum is near ``size``.
+    """
+    if size >= counts.sum():
+        return counts
+    proportional = size * counts / max(1, counts.sum())
+    wanted = np.maximum(proportional, least_share * size / max(1, len(counts)))
+    shrunk = np.ceil(wanted * min(1.0, size / max(1e-9, wanted.sum())))
+    quotas: NDArray[np.int64] = np.minimum(counts, shrunk.astype(np.int64))
+    return quotas

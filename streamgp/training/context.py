@@ -1,0 +1,181 @@
+"""What all steps of a fit share: the data, the plan, the settings, rows held in memory."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.data.standardize import Standardize
+from streamgp.data.targets import ClassTargets, RealTargets, head_targets, n_heads
+from streamgp.errors import ParameterError
+from streamgp.inference import head_from_sites
+from streamgp.kernels import Kernel
+from streamgp.likelihoods import Likelihood
+from streamgp.passes import PassSettings
+from streamgp.passes.candidates import PickRows, Pool, join, smallest
+from streamgp.passes.run import run_pass
+from streamgp.posterior import Head, Precision, Snapshot
+from streamgp.selection import IVM, RowKeys, stratified_quotas
+from streamgp.training.plan import MemoryPlan
+from streamgp.training.prepare import Prepared
+from streamgp.training.state import State
+
+FloatArray = NDArray[np.float64]
+
+VALIDATION_SHARE = 0.05
+MOST_VALIDATION_ROWS = 10_000
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """What a fit was asked for; names and meanings are those of the estimators' parameters."""
+
+    n_active: int
+    selection: IVM | None  # None: rows at random
+    kernel: Kernel | None
+    likelihood: Likelihood | None
+    learning: str | None  # strategy of the inner loop, None: parameters as they are
+    calibrate: bool
+    standardize: Standardize
+    precision: Precision
+    memory_budget: int
+    validation: Any
+    max_seconds: float | None
+    seed: int
+    client: Any
+    checkpoint: Any
+    progress: bool | None
+
+
+@dataclass(frozen=True, eq=False)
+class Context:
+    """Inputs of every step; frozen for the whole fit."""
+
+    prepared: Prepared
+    plan: MemoryPlan
+    settings: FitSettings
+    sample: Pool
+    validation: Pool
+    started: float
+
+    @property
+    def n_heads(self) -> int:
+        """Number of latent functions."""
+        return n_heads(self.prepared.targets)
+
+    @cached_property
+    def pass_settings(self) -> PassSettings:
+        """How passes run."""
+        return pass_settings(self.plan, self.settings)
+
+    @property
+    def holds_all_rows(self) -> bool:
+        """Whether the sample is the whole training set: then no pass is needed to refresh candidates."""
+        return len(self.sample.rows) + len(self.validation.rows) == self.prepared.rows.n_rows
+
+    def head_targets(self, encoded: FloatArray, head: int) -> FloatArray:
+        """What a head has to learn from encoded targets."""
+        return head_targets(self.prepared.targets, encoded, head)
+
+    @property
+    def head_targets_function(self) -> Any:
+        """:meth:`head_targets` as a function that ships to workers."""
+        return partial(head_targets, self.prepared.targets)
+
+    def generator(self, *purpose: int) -> np.random.Generator:
+        """A random stream of its own for a purpose: step, head, ..."""
+        return np.random.default_rng([self.settings.seed, *purpose])
+
+    def seconds(self) -> float:
+        """Time since the fit began."""
+        return time.monotonic() - self.started
+
+    def is_late(self) -> bool:
+        """Whether ``max_seconds`` have passed."""
+        return self.settings.max_seconds is not None and self.seconds() > self.settings.max_seconds
+
+
+def pass_settings(plan: MemoryPlan, settings: FitSettings) -> PassSettings:
+    """How passes of this plan run."""
+    return PassSettings(plan.rows_per_block, plan.tasks_in_flight, settings.client, settings.progress)
+
+
+def make_snapshot(kernel: Kernel, state: State) -> Snapshot:
+    """The posterior of a state, one head per latent function, in float64."""
+    inputs, heads, start = [], [], 0
+    for active, scale in zip(state.actives, state.variance_scales, strict=True):
+        own = active.inputs[: active.count]
+        columns = slice(start, start + len(own))
+        head = head_from_sites(kernel.gram(own).astype(np.float64, copy=False), active.sites, columns)
+        heads.append(Head(head.projection, head.projected_targets, columns, float(scale)))
+        inputs.append(own)
+        start += len(own)
+    return Snapshot(kernel, np.concatenate(inputs), tuple(heads))
+
+
+def draw_sample(prepared: Prepared, plan: MemoryPlan, settings: FitSettings, size: int) -> tuple[Pool, Pool]:
+    """Rows held in memory: a stratified random sample to choose from, and held-out rows; in one pass.
+
+    Rare classes get at least a quarter of an equal part of the sample; held-out rows are drawn by share.
+    """
+    counts = class_counts(prepared)
+    named, share = _validation(settings.validation, prepared.rows.n_rows)
+    held_out = stratified_quotas(counts, min(share, size // 4 if size < counts.sum() else share))
+    quotas = np.minimum(counts, held_out + stratified_quotas(counts, size, least_share=0.25))
+    keys = RowKeys(_entropy(settings.seed, 0))
+    visitor = PickRows(keys, quotas, always=named)
+    pools = run_pass(
+        prepared.rows,
+        visitor,
+        pass_settings(plan, settings),
+        reading=prepared.reading(np.float64),
+        label="sample",
+    )
+    pool = join(pools)
+    chosen = np.isin(pool.rows, named)
+    for code, quota in enumerate(held_out):
+        one_class = len(held_out) == 1
+        members = np.arange(len(pool.rows)) if one_class else np.flatnonzero(pool.targets == code)
+        chosen[members[smallest(pool.keys[members], int(quota))]] = True
+    return pool.take(np.flatnonzero(~chosen)), pool.take(np.flatnonzero(chosen))
+
+
+def _entropy(seed: int, purpose: int) -> int:
+    return int(np.random.SeedSequence([seed, purpose]).generate_state(1, np.uint64)[0])
+
+
+def refresh_keys(context: Context, step: int) -> RowKeys:
+    """Keys of the random share of candidates, new in every step."""
+    return RowKeys(_entropy(context.settings.seed, 1 + step))
+
+
+def class_counts(prepared: Prepared) -> NDArray[np.int64]:
+    """Rows of each class, in the order of classes; all rows where the target is real."""
+    if isinstance(prepared.targets, RealTargets):
+        return np.array([prepared.rows.n_rows])
+    assert isinstance(prepared.targets, ClassTargets)
+    return np.array([prepared.summary.labels[label] for label in prepared.targets.classes.tolist()])
+
+
+def _validation(validation: Any, n_rows: int) -> tuple[NDArray[np.int64], int]:
+    """Named rows, and how many more to draw."""
+    nobody = np.zeros(0, np.int64)
+    if validation is None:
+        # Below a few hundred rows every one is needed for learning.
+        return nobody, min(int(VALIDATION_SHARE * n_rows), MOST_VALIDATION_ROWS) if n_rows >= 400 else 0
+    if validation is False:
+        return nobody, 0
+    if isinstance(validation, float) and 0 <= validation < 1:
+        return nobody, int(validation * n_rows)
+    rows = np.unique(np.asarray(validation))
+    if rows.dtype.kind not in "iu" or rows.ndim != 1 or rows.size == 0 or rows[0] < 0 or rows[-1] >= n_rows:
+        raise ParameterError(
+            f"validation must be None, False, a share below 1 or row numbers from 0 to {n_rows - 1}, "
+            f"not {validation!r}"
+        )
+    return rows.astype(np.int64), 0

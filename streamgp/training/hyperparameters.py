@@ -1,0 +1,277 @@
+"""Learning kernel and likelihood parameters on the sample: major steps reselect, minor steps descend.
+
+Rounds of [IVM2006] section 3.3: a major step selects active rows from the sample under the present
+parameters; minor steps then minimise the criterion φ (plus hyperpriors) by L-BFGS-B, the active set fixed.
+A last round tunes the common scale of all lengthscales by what φ only approximates: the density of rows left
+out.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from streamgp.errors import NumericsWarning
+from streamgp.inference import Sites, filter_sites
+from streamgp.inference.active_set import ActiveSet, Candidates, left_out_marginals
+from streamgp.inference.criterion import criterion
+from streamgp.kernels import Kernel
+from streamgp.likelihoods import Likelihood
+from streamgp.persistence import EvaluationLog
+from streamgp.posterior.calibration import best_scale, density_by_scale
+from streamgp.selection import IVM
+from streamgp.training.context import Context
+from streamgp.training.greedy import grow
+from streamgp.training.state import Best, State
+
+FloatArray = NDArray[np.float64]
+logger = logging.getLogger(__name__)
+
+ROUNDS = 6
+MINOR_STEPS = 8
+SAMPLE_ROWS = 2500
+SAMPLE_ACTIVE = 250
+SETTLED = 0.02
+"""Largest change of a log parameter in a round after which no further round is needed."""
+START_LENGTHSCALES = (0.5, 1.0, 2.0)
+START_VARIANCES = (0.1, 1.0, 10.0)
+TUNING_ROWS = 8000
+TUNING_ACTIVE = 500
+MOST_STEPS = 6
+
+
+class Task(NamedTuple):
+    """One head's learning problem: inputs (n, p) shared by all heads, targets (n,)."""
+
+    inputs: FloatArray
+    targets: FloatArray
+
+
+def choose_start(context: Context, state: State) -> State:
+    """The start of learning: the best of several scalings of the default kernel; a kernel given is kept."""
+    tasks = _tasks(context)
+    names = state.kernel.parameter_names
+    stretch = np.array(["lengthscale" in name for name in names], np.float64)
+    grow_variance = np.array(["variance" in name for name in names], np.float64)
+    starts = [state.kernel]
+    if context.settings.kernel is None:
+        variances = START_VARIANCES if state.likelihoods[0].is_classification else (1.0,)
+        starts = [
+            state.kernel.with_log_parameters(
+                state.kernel.log_parameters + np.log(factor) * stretch + np.log(variance) * grow_variance
+            )
+            for factor in START_LENGTHSCALES
+            for variance in variances
+        ]
+    densities = [left_out_density(context, replace(state, kernel=start), tasks) for start in starts]
+    kernel = starts[int(np.argmax(densities))]
+    return replace(
+        state.told(kernel=repr(kernel), left_out_log_density=max(densities)), kernel=kernel, phase="learn"
+    )
+
+
+def learn_round(context: Context, state: State, save: Callable[[State], None]) -> State:
+    """One major step and its minor steps.
+
+    The criterion can run away where labels are noisy, so every round is judged by what it is for: the density
+    of the sample's rows, each as if left out. The first round that is worse ends the learning, and is undone.
+    """
+    tasks = _tasks(context)
+    selected = _select_heads(context, state, tasks)
+    density = _density(state, selected)
+    if state.best is not None and density < state.best.density:
+        return _settle(context, replace(state, kernel=state.best.kernel, likelihoods=state.best.likelihoods))
+    state = replace(state, best=Best(density, state.kernel, state.likelihoods))
+    if state.round >= ROUNDS:
+        return _settle(context, state)
+    before = pack(state.kernel, state.likelihoods)
+    after, value = minor_steps(context, state, tasks, [active for active, _ in selected], save)
+    moved = float(np.max(np.abs(after - before)))
+    _warn_if_stuck(state, moved)
+    kernel, likelihoods = unpack(state.kernel, state.likelihoods, after)
+    state = state.told(criterion=value, left_out_log_density=density, moved=moved, kernel=repr(kernel))
+    state = replace(state, kernel=kernel, likelihoods=likelihoods, evaluations={})
+    return replace(state, round=ROUNDS if moved < SETTLED else state.round + 1)
+
+
+def _settle(context: Context, state: State) -> State:
+    """The end of learning: tune the lengthscales' common scale, hand over to selection."""
+    kernel = tune_lengthscale(context, state)
+    return replace(state.told(kernel=repr(kernel)), kernel=kernel, phase="select", best=None)
+
+
+def _warn_if_stuck(state: State, moved: float) -> None:
+    if state.round == 0 and moved < 1e-6:
+        warnings.warn(
+            "learning did not move the hyperparameters: they are where they started. Standardise the "
+            "features, or start from another kernel.",
+            NumericsWarning,
+            stacklevel=2,
+        )
+
+
+def _tasks(context: Context, rows: int = SAMPLE_ROWS) -> list[Task]:
+    """The sample's rows of smallest key, fewer for each head where there are many."""
+    size = max(500, rows // min(context.n_heads, 5))
+    chosen = np.sort(np.argsort(context.sample.keys, kind="stable")[:size])
+    inputs = context.sample.features[chosen].astype(np.float64, copy=False)
+    encoded = context.sample.targets[chosen]
+    return [Task(inputs, context.head_targets(encoded, head)) for head in range(context.n_heads)]
+
+
+def _select_heads(
+    context: Context, state: State, tasks: list[Task], n_active: int = SAMPLE_ACTIVE
+) -> list[tuple[ActiveSet, Candidates]]:
+    """Active rows of the sample under the state's parameters, for each head."""
+    size = min(n_active, context.plan.n_active, max(1, len(tasks[0].targets) // 4))
+    selection = context.settings.selection or IVM()
+    selected = []
+    for task, likelihood in zip(tasks, state.likelihoods, strict=True):
+        n_rows, n_features = task.inputs.shape
+        candidates = Candidates.new(np.arange(n_rows), task.inputs, task.targets, state.kernel, size)
+        active = ActiveSet.empty(size, n_features)
+        # The same stream for every kernel: comparisons are not to be decided by the first pick.
+        generator = context.generator(n_rows)
+        active = grow(active, candidates, state.kernel, likelihood, selection, size, generator)
+        selected.append((active, candidates))
+    return selected
+
+
+def _density(state: State, selected: list[tuple[ActiveSet, Candidates]]) -> float:
+    """Mean log density of the sample's rows, each as if left out, variances rescaled as they will be."""
+    total = 0.0
+    for (active, candidates), likelihood in zip(selected, state.likelihoods, strict=True):
+        mean, variance = left_out_marginals(active, candidates)
+        total += best_scale(density_by_scale(likelihood, candidates.targets, mean, variance))[1]
+    return total / sum(len(candidates.rows) for _, candidates in selected)
+
+
+def left_out_density(
+    context: Context, state: State, tasks: list[Task], n_active: int = SAMPLE_ACTIVE
+) -> float:
+    """Select under the state's parameters, then judge them."""
+    return _density(state, _select_heads(context, state, tasks, n_active))
+
+
+def pack(kernel: Kernel, likelihoods: tuple[Likelihood, ...]) -> FloatArray:
+    """All learned parameters as one vector: the kernel's, then each likelihood's."""
+    return np.concatenate([kernel.log_parameters, *(likelihood.parameters for likelihood in likelihoods)])
+
+
+def unpack(
+    kernel: Kernel, likelihoods: tuple[Likelihood, ...], vector: FloatArray
+) -> tuple[Kernel, tuple[Likelihood, ...]]:
+    """Kernel and likelihoods with the parameters of a vector."""
+    sizes = [len(kernel.parameter_names), *(len(likelihood.parameter_names) for likelihood in likelihoods)]
+    first, *rest = np.split(vector, np.cumsum(sizes)[:-1])
+    pairs = zip(likelihoods, rest, strict=True)
+    return kernel.with_log_parameters(first), tuple(like.with_parameters(part) for like, part in pairs)
+
+
+def minor_steps(
+    context: Context,
+    state: State,
+    tasks: list[Task],
+    actives: list[ActiveSet],
+    save: Callable[[State], None],
+) -> tuple[FloatArray, float]:
+    """Minimise φ with the active sets fixed.
+
+    ``constant``: sites fixed too, one run of L-BFGS-B. ``hybrid``: sites are set anew, in the order of the
+    active set, before every search direction.  Source: [IVM2006] section 3.3.
+    """
+    start = pack(state.kernel, state.likelihoods)
+    bounds = np.concatenate([state.kernel.log_bounds, *(like.bounds for like in state.likelihoods)])
+    start = np.clip(start, bounds[:, 0], bounds[:, 1])
+    hybrid = context.settings.learning == "hybrid"
+    sites = [active.sites for active in actives]
+    value = np.inf
+
+    def objective(vector: FloatArray) -> tuple[float, FloatArray]:
+        return penalised_criterion(state, tasks, actives, sites, vector)
+
+    # Every evaluation is kept: an interrupted minimisation resumes by replay.
+    log = EvaluationLog(
+        objective,
+        state.evaluations or None,
+        on_evaluation=lambda log: save(replace(state, evaluations=log.arrays())),
+    )
+    for _ in range(MINOR_STEPS if hybrid else 1):
+        options = {"maxiter": 1 if hybrid else MINOR_STEPS, "maxfun": 3 * MINOR_STEPS}
+        found = minimize(
+            log.__call__, start, jac=True, method="L-BFGS-B", bounds=list(bounds), options=options
+        )
+        start, value = found.x, float(found.fun)
+        if hybrid:
+            kernel, likelihoods = unpack(state.kernel, state.likelihoods, start)
+            sites = [_refiltered(kernel, like, a) for like, a in zip(likelihoods, actives, strict=True)]
+    return start, value
+
+
+def _refiltered(kernel: Kernel, likelihood: Likelihood, active: ActiveSet) -> Sites:
+    gram = kernel.gram(active.inputs[: active.count]).astype(np.float64, copy=False)
+    return filter_sites(gram, active.targets[: active.count], likelihood)
+
+
+def penalised_criterion(
+    state: State, tasks: list[Task], actives: list[ActiveSet], sites: list[Sites], vector: FloatArray
+) -> tuple[float, FloatArray]:
+    """φ of all heads, minus the log hyperpriors, and its gradient."""
+    kernel, likelihoods = unpack(state.kernel, state.likelihoods, vector)
+    prior, prior_gradient = kernel.log_prior(tasks[0].inputs.shape[1])
+    value, kernel_gradient, parts = -prior, -prior_gradient, []
+    for task, active, site, likelihood in zip(tasks, actives, sites, likelihoods, strict=True):
+        rest = np.setdiff1d(np.arange(len(task.targets)), active.rows[: active.count])
+        result = criterion(
+            kernel,
+            likelihood,
+            active.inputs[: active.count],
+            active.targets[: active.count],
+            site,
+            task.inputs[rest],
+            task.targets[rest],
+        )
+        own_prior, own_gradient = likelihood.log_prior()
+        value += result.value - own_prior
+        kernel_gradient = kernel_gradient + result.kernel_gradient
+        parts.append(result.likelihood_gradient - own_gradient)
+    return float(value), np.concatenate([kernel_gradient, *parts])
+
+
+def tune_lengthscale(context: Context, state: State) -> Kernel:
+    """The kernel whose lengthscales, all times one factor, give rows left out the largest density.
+
+    φ judges the posterior with the variances it has; the model will have its variances rescaled, and then
+    shorter lengthscales predict better, the more so the larger the active set. So this is done on more rows
+    than the rounds, with a selection and a rescaling for every factor: downhill from 1 in steps of √2.
+    """
+    stretch = np.array(["lengthscale" in name for name in state.kernel.parameter_names], np.float64)
+    if not stretch.any() or not context.settings.calibrate:
+        return state.kernel
+    tasks = _tasks(context, TUNING_ROWS)
+
+    def scaled(exponent: float) -> Kernel:
+        logs = state.kernel.log_parameters + 0.5 * exponent * np.log(2.0) * stretch
+        return state.kernel.with_log_parameters(logs)
+
+    @cache
+    def density(exponent: int) -> float:
+        return left_out_density(context, replace(state, kernel=scaled(exponent)), tasks, TUNING_ACTIVE)
+
+    best = 0
+    for direction in (-1, 1):
+        while abs(best + direction) <= MOST_STEPS and density(best + direction) > density(best):
+            best += direction
+    if abs(best) == MOST_STEPS:
+        return scaled(best)
+    # Both neighbours were tried on the way: the parabola through the three costs nothing.
+    below, here, above = (density(best + step) for step in (-1, 0, 1))
+    return scaled(best + 0.5 * (below - above) / min(below - 2.0 * here + above, -1e-12))

@@ -1,0 +1,199 @@
+"""Selection: the active sets grow stage by stage, candidates are refreshed by a pass between the stages."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.data import Span
+from streamgp.inference import filter_sites, head_from_sites
+from streamgp.inference.active_set import ActiveSet, Candidates, catch_up, refresh_factor
+from streamgp.likelihoods import Likelihood
+from streamgp.passes.candidates import PickRows, Pool, is_among, join, smallest
+from streamgp.passes.run import run_pass
+from streamgp.posterior import Snapshot, choose_dtype
+from streamgp.selection import HeadScores, stratified_quotas
+from streamgp.training.context import Context, class_counts, make_snapshot, refresh_keys
+from streamgp.training.greedy import grow
+from streamgp.training.state import State
+
+FloatArray = NDArray[np.float64]
+logger = logging.getLogger(__name__)
+
+FIRST_STAGE = 32
+"""Active rows that the random sample alone decides about, at least."""
+CHECK_GROWTH = 1.25
+"""Growth of the active set between two looks at held-out rows."""
+PATIENCE = 3
+"""Looks without improvement after which an active set is large enough."""
+
+
+def next_size(context: Context, n_active: int) -> int:
+    """Size at the end of the coming stage: twice the present one, so that all passes cost 4/3 of the last."""
+    wanted = context.plan.n_active
+    if context.holds_all_rows:
+        return wanted
+    # Sizes are wanted, wanted/2, wanted/4, ... as long as they are at least FIRST_STAGE.
+    size = wanted
+    while size // 2 >= max(FIRST_STAGE, n_active + 1):
+        size = -(-size // 2)
+    return size
+
+
+def select_stage(context: Context, state: State) -> State:
+    """Grow every active set to the stage's size; the last stage hands over to calibration."""
+    until = next_size(context, state.n_active)
+    pool = context.sample if state.n_active == 0 or context.holds_all_rows else refresh(context, state, until)
+    actives, stopped, looks = [], [], []
+    for head, active in enumerate(state.actives):
+        if state.stopped[head]:
+            actives.append(active)
+            stopped.append(True)
+            continue
+        watch = _Watch(context, state, head)
+        grown = _grow_head(context, state, head, pool, until, watch)
+        actives.append(grown)
+        stopped.append(grown.count < until)
+        looks += watch.looks
+    done = until >= context.plan.n_active or all(stopped) or context.is_late()
+    state = replace(state, actives=tuple(actives), stopped=tuple(stopped))
+    state = state.told(
+        n_active=[active.count for active in actives], candidates=len(pool.rows), validation=looks
+    )
+    return replace(state, phase="calibrate" if done else "select")
+
+
+def _grow_head(
+    context: Context,
+    state: State,
+    head: int,
+    pool: Pool,
+    until: int,
+    enough: Callable[[ActiveSet], bool],
+) -> ActiveSet:
+    """One head's inclusions of this stage."""
+    kernel, likelihood = state.kernel, state.likelihoods[head]
+    active = state.actives[head].with_capacity(until)
+    mine = _candidates_of(context, pool, head, active, until)
+    targets = context.head_targets(mine.targets, head)
+    features = mine.features.astype(np.float64, copy=False)
+    if context.settings.selection is None:
+        return _include_random(active, mine, features, targets, kernel.gram, likelihood, until)
+    candidates = Candidates.new(mine.rows, features, targets, kernel, until)
+    if active.count:
+        refresh_factor(active, kernel)
+        catch_up(active, candidates, kernel, since=0)
+    generator = context.generator(state.step, head)
+    return grow(active, candidates, kernel, likelihood, context.settings.selection, until, generator, enough)
+
+
+def _include_random(
+    active: ActiveSet,
+    pool: Pool,
+    features: FloatArray,
+    targets: FloatArray,
+    gram: Callable[[FloatArray], NDArray[np.floating]],
+    likelihood: Likelihood,
+    until: int,
+) -> ActiveSet:
+    """The baseline: rows of smallest key. Keys are random, so their order is: ADF depends on it."""
+    chosen = np.argsort(pool.keys, kind="stable")[:until]
+    count = len(chosen)
+    sites = filter_sites(gram(features[chosen]).astype(np.float64, copy=False), targets[chosen], likelihood)
+    active.rows[:count], active.inputs[:count] = pool.rows[chosen], features[chosen]
+    active.targets[:count] = targets[chosen]
+    active.precision[:count], active.precision_mean[:count] = sites
+    return replace(active, count=count)
+
+
+def _candidates_of(context: Context, pool: Pool, head: int, active: ActiveSet, until: int) -> Pool:
+    """The pool's rows for one head: its best scores and the random share, without rows that are active."""
+    known = np.sort(active.rows[: active.count])
+    pool = pool.take(np.flatnonzero(~is_among(pool.rows, known)))
+    size = context.plan.candidates_at(until)
+    if pool.scores.shape[1] == 0 or len(pool.rows) <= size:
+        return pool
+    assert context.settings.selection is not None
+    best = smallest(-pool.scores[:, head], int(context.settings.selection.retained * size))
+    rest = np.setdiff1d(np.arange(len(pool.rows)), best)
+    drawn = rest[smallest(pool.keys[rest], size - len(best))]
+    return pool.take(np.sort(np.concatenate([best, drawn])))
+
+
+def refresh(context: Context, state: State, until: int) -> Pool:
+    """A new set of candidates: one pass scores every row (or those of the next spans) with the posterior."""
+    settings, prepared = context.settings, context.prepared
+    assert settings.selection is not None
+    size = context.plan.candidates_at(until)
+    retained = int(settings.selection.retained * size)
+    snapshot = make_snapshot(state.kernel, state)
+    visitor = PickRows(
+        refresh_keys(context, state.step),
+        stratified_quotas(class_counts(prepared), size - retained, least_share=0.25),
+        excluded=np.sort(context.validation.rows),
+        scores=HeadScores(settings.selection, prepared.targets, state.likelihoods),
+        per_head=retained + state.n_active,
+    )
+    snapshot = pass_precision(context, snapshot)
+    pools = run_pass(
+        prepared.rows,
+        visitor,
+        context.pass_settings,
+        reading=prepared.reading(snapshot.dtype),
+        snapshot=snapshot,
+        spans=_next_spans(list(prepared.rows.spans()), settings.selection.refresh, state.step),
+        label=f"candidates at {state.n_active}",
+    )
+    return join(pools)
+
+
+def _next_spans(spans: list[Span], share: float, step: int) -> list[Span]:
+    """The spans that a refresh reads: all, or every k-th in turn, so that sorted files do no harm."""
+    stride = max(1, round(1 / share))
+    return spans[step % stride :: stride] or spans
+
+
+def pass_precision(context: Context, snapshot: Snapshot) -> Snapshot:
+    """The snapshot in the precision that passes over these rows need."""
+    probe = context.sample.features[:256].astype(np.float64, copy=False)
+    dtype = choose_dtype(context.settings.precision, snapshot, probe, context.prepared.rows.n_rows)
+    return snapshot.astype(dtype)
+
+
+class _Watch:
+    """Looks at held-out rows while an active set grows, and says when it is large enough."""
+
+    def __init__(self, context: Context, state: State, head: int) -> None:
+        self._context, self._kernel, self._head = context, state.kernel, head
+        self._likelihood = state.likelihoods[head]
+        self.looks: list[dict[str, float]] = []
+        self._before = [
+            look for entry in state.history for look in entry.get("validation", []) if look["head"] == head
+        ]
+
+    def __call__(self, active: ActiveSet) -> bool:
+        """Whether to stop: no time left, or no improvement in the last looks."""
+        if self._context.is_late():
+            return True
+        looks = self._before + self.looks
+        last = looks[-1]["n_active"] if looks else FIRST_STAGE / CHECK_GROWTH
+        if len(self._context.validation.rows) == 0 or active.count < CHECK_GROWTH * last:
+            return False
+        density = self._log_density(active)
+        self.looks.append({"head": self._head, "n_active": active.count, "log_density": density})
+        values = [look["log_density"] for look in looks] + [density]
+        return len(values) > PATIENCE and max(values[-PATIENCE:]) < max(values[:-PATIENCE])
+
+    def _log_density(self, active: ActiveSet) -> float:
+        """Mean log density of the held-out rows."""
+        inputs, validation = active.inputs[: active.count], self._context.validation
+        gram = self._kernel.gram(inputs).astype(np.float64, copy=False)
+        snapshot = Snapshot(self._kernel, inputs, (head_from_sites(gram, active.sites),))
+        mean, variance = snapshot.marginals(validation.features)
+        assert variance is not None
+        targets = self._context.head_targets(validation.targets, self._head)
+        return float(self._likelihood.log_predictive_density(targets, mean[:, 0], variance[:, 0]).mean())

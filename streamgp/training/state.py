@@ -1,0 +1,113 @@
+"""What a fit knows between two steps: plain arrays and JSON, so that a checkpoint is this record on disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.inference.active_set import ActiveSet
+from streamgp.kernels import Kernel, kernel_from_json
+from streamgp.likelihoods import Likelihood, likelihood_from_json
+
+FloatArray = NDArray[np.float64]
+Record = tuple[dict[str, Any], dict[str, NDArray[Any]]]
+
+_COLUMNS = ("rows", "inputs", "targets", "precision", "precision_mean")
+
+
+class Best(NamedTuple):
+    """The best parameters that learning has met, and the density that they gave to rows left out."""
+
+    density: float
+    kernel: Kernel
+    likelihoods: tuple[Likelihood, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """The state of a fit.
+
+    ``phase`` names the step that comes next. One likelihood, one active set and one variance factor per head.
+    ``stopped`` heads have enough active rows. ``evaluations`` are those of an optimisation under way.
+    """
+
+    phase: str
+    kernel: Kernel
+    likelihoods: tuple[Likelihood, ...]
+    actives: tuple[ActiveSet, ...]
+    variance_scales: FloatArray
+    stopped: tuple[bool, ...]
+    step: int = 0
+    round: int = 0
+    best: Best | None = None
+    evaluations: dict[str, NDArray[Any]] = field(default_factory=dict)
+    history: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def n_active(self) -> int:
+        """Size of the largest active set."""
+        return max(active.count for active in self.actives)
+
+    def told(self, **record: Any) -> State:
+        """The state with one more entry in its history."""
+        return replace(self, history=(*self.history, {"step": self.step, "phase": self.phase, **record}))
+
+    def to_record(self) -> Record:
+        """JSON and arrays for the disk; factors are left out, they follow from the sites."""
+        header = {
+            "phase": self.phase,
+            "kernel": self.kernel.to_json(),
+            "likelihoods": [likelihood.to_json() for likelihood in self.likelihoods],
+            "stopped": list(self.stopped),
+            "step": self.step,
+            "round": self.round,
+            "best": None if self.best is None else _best_to_json(self.best),
+            "history": list(self.history),
+        }
+        arrays: dict[str, NDArray[Any]] = {"variance_scales": self.variance_scales}
+        for head, active in enumerate(self.actives):
+            for name in _COLUMNS:
+                arrays[f"actives/{head}/{name}"] = getattr(active, name)[: active.count]
+        arrays |= {f"evaluations/{name}": array for name, array in self.evaluations.items()}
+        return header, arrays
+
+    @staticmethod
+    def from_record(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> State:
+        """The state that was written."""
+        actives = []
+        for head in range(len(header["likelihoods"])):
+            columns = {name: arrays[f"actives/{head}/{name}"] for name in _COLUMNS}
+            count, n_features = columns["inputs"].shape
+            active = ActiveSet.empty(count, n_features)
+            for name, column in columns.items():
+                getattr(active, name)[:] = column
+            actives.append(replace(active, count=count))
+        prefix = "evaluations/"
+        return State(
+            phase=header["phase"],
+            kernel=kernel_from_json(header["kernel"]),
+            likelihoods=tuple(likelihood_from_json(item) for item in header["likelihoods"]),
+            actives=tuple(actives),
+            variance_scales=arrays["variance_scales"],
+            stopped=tuple(header["stopped"]),
+            step=header["step"],
+            round=header["round"],
+            best=None if header["best"] is None else _best_from_json(header["best"]),
+            evaluations={
+                name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)
+            },
+            history=tuple(header["history"]),
+        )
+
+
+def _best_to_json(best: Best) -> dict[str, Any]:
+    likelihoods = [likelihood.to_json() for likelihood in best.likelihoods]
+    return {"density": best.density, "kernel": best.kernel.to_json(), "likelihoods": likelihoods}
+
+
+def _best_from_json(document: dict[str, Any]) -> Best:
+    likelihoods = tuple(likelihood_from_json(item) for item in document["likelihoods"])
+    return Best(document["density"], kernel_from_json(document["kernel"]), likelihoods)
