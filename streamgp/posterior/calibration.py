@@ -1,8 +1,8 @@
 """How far the posterior's variances are to be trusted, from rows that it has not learned.
 
 A sparse posterior ignores what rows outside of the active set say. They would have shrunk its variances, so
-these are too large: probabilities are too modest. One factor on all latent variances, chosen by the log density
-of rows that were left out, puts that right; means and decisions stay.
+these are too large: probabilities are too modest. One factor on all latent variances, chosen by the log
+density of rows that were left out, puts that right; means and decisions stay.
 """
 
 from __future__ import annotations

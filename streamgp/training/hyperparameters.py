@@ -206,7 +206,7 @@ def minor_steps(
     )
     for _ in range(MINOR_STEPS if hybrid else 1):
         options = {"maxiter": 1 if hybrid else MINOR_STEPS, "maxfun": 3 * MINOR_STEPS}
-        found = minimize(
+        found = minimize(  # type: ignore[call-overload]
             log.__call__, start, jac=True, method="L-BFGS-B", bounds=list(bounds), options=options
         )
         start, value = found.x, float(found.fun)

@@ -1,4 +1,4 @@
-"""The informative vector machine by the book: all rows in J, every matrix from scratch before every inclusion."""
+"""The informative vector machine by the book: all rows in J, all matrices from scratch at every inclusion."""
 
 from __future__ import annotations
 
