@@ -2,7 +2,7 @@
 
 from importlib.metadata import version
 
-from streamgp.estimators import StreamGPClassifier, StreamGPRegressor, fit_stream
+from streamgp.estimators import StreamGPClassifier, StreamGPRegressor, fit_stream, load
 
 __version__ = version("streamgp")
-__all__ = ["StreamGPClassifier", "StreamGPRegressor", "__version__", "fit_stream"]
+__all__ = ["StreamGPClassifier", "StreamGPRegressor", "__version__", "fit_stream", "load"]

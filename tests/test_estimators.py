@@ -69,7 +69,7 @@ def test_real_targets_are_mapped_back(generator, make_store):
     mean, deviation = model.predict(X, return_std=True)
     assert np.sqrt(np.mean((mean - y) ** 2)) < 40
     assert np.all(deviation > 0)
-    np.testing.assert_array_equal(model.predict(X), mean)
+    np.testing.assert_allclose(model.predict(X), mean, rtol=1e-12)
     assert model.evaluate_stream((X, y)).rmse == pytest.approx(np.sqrt(np.mean((mean - y) ** 2)))
 
 
@@ -186,3 +186,43 @@ def test_other_features_than_fitted_are_refused(moons, make_store):
     model = StreamGPClassifier(20, random_state=0).fit(*moons)
     with pytest.raises(ParameterError, match="3 features, but the model was fitted to 2"):
         model.evaluate_stream((np.ones((10, 3)), np.ones(10)))
+
+
+@pytest.mark.parametrize("name", ["model.zip", "model.zarr"])
+def test_saved_models_predict_the_same_without_the_data(moons, tmp_path, name):
+    X, y = moons
+    labels = np.array(["left", "right"])[y]
+    model = StreamGPClassifier(60, random_state=0).fit(X, labels)
+    model.save(tmp_path / name)
+    copy = streamgp.load(tmp_path / name)
+    assert isinstance(copy, StreamGPClassifier)
+    np.testing.assert_array_equal(copy.predict_proba(X), model.predict_proba(X))
+    np.testing.assert_array_equal(copy.predict(X), model.predict(X))
+    assert copy.kernel_ == model.kernel_
+    assert copy.likelihood_ == model.likelihood_
+    assert copy.n_active == 60
+    assert copy.history_ == model.history_
+    regressor = StreamGPRegressor(40, random_state=0).fit(X, X[:, 0] ** 2)
+    regressor.save(tmp_path / ("r" + name))
+    np.testing.assert_array_equal(streamgp.load(tmp_path / ("r" + name)).predict(X), regressor.predict(X))
+
+
+def test_dask_in_dask_out(moons):
+    X, y = moons
+    lazy = da.from_array(X, chunks=(500, 1))
+    model = StreamGPClassifier(60, random_state=0).fit(X, y)
+    for predict in (model.predict, model.predict_proba):
+        found = predict(lazy)
+        assert isinstance(found, da.Array)
+        np.testing.assert_allclose(found.compute(), predict(X), atol=1e-12)
+    regressor = StreamGPRegressor(60, random_state=0).fit(X, X[:, 0])
+    mean, deviation = regressor.predict(lazy, return_std=True)
+    np.testing.assert_allclose(mean.compute(), regressor.predict(X), atol=1e-9)
+    np.testing.assert_allclose(deviation.compute(), regressor.predict(X, return_std=True)[1], atol=1e-9)
+    np.testing.assert_allclose(regressor.predict(lazy).compute(), regressor.predict(X), atol=1e-9)
+
+
+def test_decisions_by_mean_are_those_by_probability(moons):
+    X, y = moons
+    model = StreamGPClassifier(60, random_state=0).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), model.classes_[model.predict_proba(X).argmax(axis=1)])

@@ -1,15 +1,18 @@
-"""A fitted model as one frozen record."""
+"""A fitted model as one frozen record, and that record as plain arrays and JSON."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.data import Standardizer, Targets
+from streamgp.data import ClassTargets, RealTargets, Standardizer, Targets
+from streamgp.kernels import kernel_from_json
+from streamgp.likelihoods import likelihood_from_json
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive
-from streamgp.posterior.snapshot import Snapshot
+from streamgp.posterior.snapshot import Head, Snapshot
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,3 +24,61 @@ class Model:
     snapshot: Snapshot
     predictive: ClassPredictive | RealPredictive
     active_rows: NDArray[np.int64]
+
+    def to_record(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """JSON and arrays for the disk; prediction does not need the training data, so they are not in it."""
+        predictive = self.predictive
+        likelihoods = (
+            predictive.likelihoods if isinstance(predictive, ClassPredictive) else (predictive.likelihood,)
+        )
+        heads = self.snapshot.heads
+        header: dict[str, Any] = {
+            "kernel": self.snapshot.kernel.to_json(),
+            "likelihoods": [likelihood.to_json() for likelihood in likelihoods],
+            "columns": [[head.columns.start, head.columns.stop] for head in heads],
+            "variance_scales": [head.variance_scale for head in heads],
+        }
+        arrays: dict[str, NDArray[Any]] = {
+            "shift": self.standardizer.shift,
+            "scale": self.standardizer.scale,
+            "active_inputs": self.snapshot.active_inputs,
+            "active_rows": self.active_rows,
+        }
+        if isinstance(self.targets, ClassTargets):
+            arrays["classes"] = self.targets.classes
+        else:
+            header["targets"] = [self.targets.shift, self.targets.scale]
+        for number, head in enumerate(heads):
+            arrays[f"heads/{number}/projection"] = head.projection
+            arrays[f"heads/{number}/projected_targets"] = head.projected_targets
+        return header, arrays
+
+    @staticmethod
+    def from_record(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
+        """The model that was written."""
+        heads = tuple(
+            Head(
+                arrays[f"heads/{number}/projection"],
+                arrays[f"heads/{number}/projected_targets"],
+                slice(*columns),
+                scale,
+            )
+            for number, (columns, scale) in enumerate(
+                zip(header["columns"], header["variance_scales"], strict=True)
+            )
+        )
+        likelihoods = tuple(likelihood_from_json(document) for document in header["likelihoods"])
+        targets: Targets
+        predictive: ClassPredictive | RealPredictive
+        if "classes" in arrays:
+            targets, predictive = ClassTargets(arrays["classes"]), ClassPredictive(likelihoods)
+        else:
+            targets = RealTargets(*header["targets"])
+            predictive = RealPredictive(likelihoods[0], targets)
+        return Model(
+            Standardizer(arrays["shift"], arrays["scale"]),
+            targets,
+            Snapshot(kernel_from_json(header["kernel"]), arrays["active_inputs"], heads),
+            predictive,
+            arrays["active_rows"],
+        )

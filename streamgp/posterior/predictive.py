@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from streamgp.data import RealTargets
-from streamgp.likelihoods import Likelihood
+from streamgp.likelihoods import Gaussian, Likelihood, Logit, Probit
 from streamgp.posterior.snapshot import Marginals
 
 FloatArray = NDArray[np.float64]
@@ -31,6 +31,18 @@ class ClassPredictive:
     def n_classes(self) -> int:
         """Number of classes."""
         return max(2, len(self.likelihoods))
+
+    @property
+    def decides_by_mean(self) -> bool:
+        """Whether the sign of the latent mean (plus bias) decides: two classes, a symmetric likelihood."""
+        return len(self.likelihoods) == 1 and isinstance(self.likelihoods[0], Probit | Logit)
+
+    def is_positive(self, marginals: Marginals) -> NDArray[np.bool_]:
+        """Whether each row belongs to the second of two classes, by its mean.  Shapes: (c, 1) → (c,)."""
+        likelihood = self.likelihoods[0]
+        assert isinstance(likelihood, Probit | Logit)
+        positive: NDArray[np.bool_] = marginals.mean[:, 0] + likelihood.bias > 0.0
+        return positive
 
     def log_probabilities(self, marginals: Marginals) -> FloatArray:
         """Log probability of every class.  Shapes: marginals (c, heads) → (c, classes)."""
@@ -62,6 +74,15 @@ class RealPredictive:
 
     likelihood: Likelihood
     targets: RealTargets
+
+    @property
+    def mean_is_latent(self) -> bool:
+        """Whether the predictive mean is the latent mean, so that no variance is needed for it."""
+        return isinstance(self.likelihood, Gaussian)
+
+    def latent_mean(self, marginals: Marginals) -> FloatArray:
+        """The latent mean in the target's units.  Shapes: (c, 1) → (c,)."""
+        return self.targets.shift + self.targets.scale * marginals.mean[:, 0]
 
     def predict(self, marginals: Marginals) -> RealPrediction:
         """Predictive mean and variance."""
