@@ -69,7 +69,7 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Learn the parameters of kernel and likelihood on a sample, True: with sites held constant in the inner
         loop; ``"hybrid"`` sets them anew before every search direction.
     calibrate : bool
-        Rescale latent variances by the density of rows as if left out. Decisions do not change.
+        Rescale latent means and variances by the density of training rows, each as if left out.
     standardize : {"auto", "common"} or bool
         Shift and scale of the features; see :func:`streamgp.data.standardize.choose_standardizer`.
     precision : {"auto", "float32", "float64"}

@@ -17,6 +17,9 @@ from streamgp.kernels import Kernel
 
 FloatArray = NDArray[np.float64]
 
+TILE_ROWS = 2048
+"""Candidates that are brought up to date at a time: bounds the scratch beside their stubs."""
+
 
 @dataclass(frozen=True, eq=False)
 class ActiveSet:
@@ -175,16 +178,18 @@ def catch_up(active: ActiveSet, candidates: Candidates, kernel: Kernel, since: i
         candidates.mean[:] = 0.0
         candidates.variance[:] = candidates.prior_variance
     new = slice(since, d)
-    block = kernel.block(candidates.inputs, active.inputs[new])
-    block *= np.sqrt(active.precision[new])
-    block -= candidates.stubs[:, :since] @ active.factor[new, :since].T
-    stubs = solve_triangular(
-        active.factor[new, new], block.T, lower=True, overwrite_b=True, check_finite=False
-    ).T
-    candidates.stubs[:, new] = stubs
-    candidates.mean[:] += stubs @ active.projected_targets[new]
-    explained = np.einsum("ij,ij->i", stubs, stubs)
-    np.maximum(candidates.variance - explained, 0.0, out=candidates.variance)
+    for start in range(0, len(candidates.rows), TILE_ROWS):
+        tile = slice(start, start + TILE_ROWS)
+        block = kernel.block(candidates.inputs[tile], active.inputs[new])
+        block *= np.sqrt(active.precision[new])
+        block -= candidates.stubs[tile, :since] @ active.factor[new, :since].T
+        stubs = solve_triangular(
+            active.factor[new, new], block.T, lower=True, overwrite_b=True, check_finite=False
+        ).T
+        candidates.stubs[tile, new] = stubs
+        candidates.mean[tile] += stubs @ active.projected_targets[new]
+        explained = np.einsum("ij,ij->i", stubs, stubs)
+        candidates.variance[tile] = np.maximum(candidates.variance[tile] - explained, 0.0)
 
 
 def refresh_factor(active: ActiveSet, kernel: Kernel) -> None:

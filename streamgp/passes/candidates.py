@@ -80,7 +80,11 @@ class PickRows(Visitor[list[Pool]]):
 
     def finish(self, span: Span, total: list[Pool]) -> list[Pool]:
         """One pruned pool per task."""
-        return [self._prune(join(total))]
+        return [self.pooled(total)]
+
+    def pooled(self, total: list[Pool]) -> Pool:
+        """The result of a pass as one pool."""
+        return self._prune(join(total))
 
     def _prune(self, pool: Pool) -> Pool:
         keep = is_among(pool.rows, self.always)

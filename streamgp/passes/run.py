@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 import dask
 from tqdm.auto import tqdm
 
+from streamgp.budget import release_memory
 from streamgp.data import Rows, Span
 from streamgp.data.columns import load
 from streamgp.passes.block import Job, Reading, Visitor
@@ -69,6 +70,7 @@ def run_pass(
         lengths = iter([span.rows for span in chosen])
         fold = _folder(settings, lambda: bar.update(next(lengths)))
         result: T = fold(visit_span, job, ((span, *rows.pieces(span)) for span in chosen), visitor.merge)
+    release_memory()
     return result
 
 

@@ -1,49 +1,65 @@
-"""How far the posterior's variances are to be trusted, from rows that it has not learned.
+"""How far a sparse posterior is to be trusted, from rows that it has not learned.
 
-A sparse posterior ignores what rows outside of the active set say. They would have shrunk its variances, so
-these are too large: probabilities are too modest. One factor on all latent variances, chosen by the log
-density of rows that were left out, puts that right; means and decisions stay.
+A posterior of informative rows ignores what all others say. They would have shrunk its variances, and they
+would have outvoted the surprising labels that it preferred to learn: its probabilities are too modest. Two
+numbers for its means and one for its variances, chosen by the log density of rows left out, put that right.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import minimize
 
 from streamgp.likelihoods import Likelihood
 
 FloatArray = NDArray[np.float64]
 
-VARIANCE_SCALES: FloatArray = np.geomspace(1 / 64, 4.0, 33)
-"""Factors that are tried; the best one is refined by a parabola."""
+_BOUNDS = [(np.log(0.1), np.log(30.0)), (-20.0, 20.0), (np.log(1e-3), np.log(10.0))]
+_PRIOR_PRECISION = 1.0
+"""One row's worth of doubt about each parameter, so that separable samples do not run to the bounds."""
 
 
-def density_by_scale(
-    likelihood: Likelihood, targets: FloatArray, mean: FloatArray, variance: FloatArray
-) -> FloatArray:
-    """Sum of log p(y | h, ρ a) over rows, for every factor ρ of :data:`VARIANCE_SCALES`.
+class Calibration(NamedTuple):
+    """h ↦ mean_scale h + mean_offset,  a ↦ variance_scale a; the mean log density that rows then have."""
 
-    Shapes: targets, mean, variance (c,) → (scales,).  Cost: O(c scales).
+    mean_scale: float = 1.0
+    mean_offset: float = 0.0
+    variance_scale: float = 1.0
+    log_density: float = 0.0
+
+
+UNCALIBRATED = Calibration()
+
+
+def calibrate(
+    likelihood: Likelihood,
+    targets: FloatArray,
+    mean: FloatArray,
+    variance: FloatArray,
+    weights: FloatArray | None = None,
+) -> Calibration:
+    """The calibration that gives rows left out the largest (weighted) density.
+
+    L = Σ w log Z(y; s h + o, r a),  dL/dlog s = Σ w α s h,  dL/do = Σ w α,  dL/dlog r = Σ w ½ (α² − ν) r a
+    h mean, a variance; α, ν slope and curvature of log Z. Real targets keep their means: s = 1, o = 0.
+    Shapes: (c,) each.  Cost: some tens of O(c).
     """
-    return np.array(
-        [
-            likelihood.log_predictive_density(targets, mean, scale * variance).sum()
-            for scale in VARIANCE_SCALES
-        ]
-    )
+    weights = np.ones(len(targets)) if weights is None else weights
+    free = np.array([likelihood.is_classification, likelihood.is_classification, True])
 
+    def objective(vector: FloatArray) -> tuple[float, FloatArray]:
+        log_scale, offset, log_ratio = vector * free
+        scaled, shrunk = np.exp(log_scale) * mean, np.exp(log_ratio) * variance
+        log_z, slope, curvature = likelihood.tilted_moments(targets, scaled + offset, shrunk)
+        by_variance = 0.5 * (slope * slope - curvature) * shrunk
+        gradient = np.array([weights @ (slope * scaled), weights @ slope, weights @ by_variance])
+        doubt = 0.5 * _PRIOR_PRECISION * float(vector @ vector)
+        return doubt - float(weights @ log_z), (_PRIOR_PRECISION * vector - gradient) * free
 
-def best_scale(densities: FloatArray) -> tuple[float, float]:
-    """The factor of largest summed log density, and that density.
-
-    The maximum of the parabola in log ρ through the best factor and its neighbours.
-    Shapes: densities (scales,).
-    """
-    best = int(np.argmax(densities))
-    if best in (0, len(densities) - 1):
-        return float(VARIANCE_SCALES[best]), float(densities[best])
-    below, here, above = densities[best - 1 : best + 2]
-    curvature = below - 2.0 * here + above
-    offset = 0.5 * (below - above) / curvature if curvature < 0 else 0.0
-    step = np.log(VARIANCE_SCALES[1] / VARIANCE_SCALES[0])
-    return float(VARIANCE_SCALES[best] * np.exp(offset * step)), float(here - 0.25 * (below - above) * offset)
+    found = minimize(objective, np.zeros(3), jac=True, method="L-BFGS-B", bounds=_BOUNDS)
+    log_scale, offset, log_ratio = found.x * free
+    density = -(found.fun - 0.5 * _PRIOR_PRECISION * float(found.x @ found.x)) / weights.sum()
+    return Calibration(float(np.exp(log_scale)), float(offset), float(np.exp(log_ratio)), float(density))

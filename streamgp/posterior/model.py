@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from streamgp.data import ClassTargets, RealTargets, Standardizer, Targets
 from streamgp.kernels import kernel_from_json
 from streamgp.likelihoods import likelihood_from_json
+from streamgp.posterior.calibration import Calibration
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive
 from streamgp.posterior.snapshot import Head, Snapshot
 
@@ -36,7 +37,7 @@ class Model:
             "kernel": self.snapshot.kernel.to_json(),
             "likelihoods": [likelihood.to_json() for likelihood in likelihoods],
             "columns": [[head.columns.start, head.columns.stop] for head in heads],
-            "variance_scales": [head.variance_scale for head in heads],
+            "calibrations": [list(head.calibration) for head in heads],
         }
         arrays: dict[str, NDArray[Any]] = {
             "shift": self.standardizer.shift,
@@ -61,10 +62,10 @@ class Model:
                 arrays[f"heads/{number}/projection"],
                 arrays[f"heads/{number}/projected_targets"],
                 slice(*columns),
-                scale,
+                Calibration(*calibration),
             )
-            for number, (columns, scale) in enumerate(
-                zip(header["columns"], header["variance_scales"], strict=True)
+            for number, (columns, calibration) in enumerate(
+                zip(header["columns"], header["calibrations"], strict=True)
             )
         )
         likelihoods = tuple(likelihood_from_json(document) for document in header["likelihoods"])

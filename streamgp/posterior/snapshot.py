@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from streamgp.kernels import Kernel
 from streamgp.numerics import projection as numerics
+from streamgp.posterior.calibration import UNCALIBRATED, Calibration
 
 FloatArray = NDArray[np.float64]
 
@@ -27,14 +28,14 @@ class Head:
 
     T projection (d, d) upper triangular, β projected_targets (d,).  For sites (π, b) on the active set, with
     S = diag(√π) and L Lᵀ = 1 + S K S:  T = S L⁻ᵀ,  β = L⁻¹ S⁻¹ b  [IVM2006 eq. 4].
-    ``columns`` picks the head's d active inputs out of the snapshot's; ``variance_scale`` multiplies its
-    latent variances (see :mod:`streamgp.posterior.calibration`).
+    ``columns`` picks the head's d active inputs out of the snapshot's; ``calibration`` is applied to its
+    marginals.
     """
 
     projection: NDArray[Any]
     projected_targets: FloatArray
     columns: slice
-    variance_scale: float = 1.0
+    calibration: Calibration = UNCALIBRATED
 
     @property
     def weights(self) -> FloatArray:
@@ -78,7 +79,8 @@ class Snapshot:
         means = np.empty((len(features), len(self.heads)))
         if not with_variance:
             for number, head in enumerate(self.heads):
-                means[:, number] = block[:, head.columns] @ head.weights.astype(self.dtype)
+                mean = block[:, head.columns] @ head.weights.astype(self.dtype)
+                means[:, number] = head.calibration.mean_scale * mean + head.calibration.mean_offset
             return Marginals(means, None)
         variances = np.empty_like(means)
         prior = self.kernel.diagonal(features)
@@ -86,8 +88,9 @@ class Snapshot:
             mean, explained = numerics.project(
                 block[:, head.columns], head.projection, head.projected_targets
             )
-            means[:, number] = mean
-            variances[:, number] = head.variance_scale * np.maximum(prior - explained, 0.0)
+            scale, offset, variance_scale, _ = head.calibration
+            means[:, number] = scale * mean + offset
+            variances[:, number] = variance_scale * np.maximum(prior - explained, 0.0)
         return Marginals(means, variances)
 
 

@@ -1,60 +1,64 @@
-"""The last step: how far the posterior's variances are to be trusted."""
+"""The last step: how far the posterior is to be trusted."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from streamgp.inference.active_set import ActiveSet
+from streamgp.inference.active_set import ActiveSet, Candidates, catch_up, left_out_marginals, refresh_factor
 from streamgp.kernels import Kernel
-from streamgp.passes.calibration import Calibrate, LeftOut
-from streamgp.passes.run import run_pass
-from streamgp.posterior.calibration import best_scale
-from streamgp.training.context import Context, make_snapshot
-from streamgp.training.select import pass_precision
+from streamgp.posterior.calibration import calibrate
+from streamgp.training.context import Context, class_counts
 from streamgp.training.state import State
 
+FloatArray = NDArray[np.float64]
 
-def calibrate(context: Context, state: State) -> State:
-    """Choose each head's variance factor by the density of training rows, each as if left out; one pass."""
+CALIBRATION_ROWS = 20_000
+
+
+def calibrate_heads(context: Context, state: State) -> State:
+    """Calibrate every head by the density of the sample's rows, each as if left out, weighted by class."""
     if not context.settings.calibrate:
         return replace(state, phase="done")
-    snapshot = pass_precision(context, make_snapshot(state.kernel, state))
-    sums = run_pass(
-        context.prepared.rows,
-        Calibrate(
-            state.likelihoods,
-            context.head_targets_function,
-            tuple(left_out(state.kernel, active) for active in state.actives),
-        ),
-        context.pass_settings,
-        reading=context.prepared.reading(snapshot.dtype),
-        snapshot=snapshot,
-        label="calibration",
-    )
-    scales, densities = zip(*(best_scale(head) for head in sums), strict=True)
-    mean_density = float(np.sum(densities) / (len(scales) * context.prepared.rows.n_rows))
-    state = replace(state, variance_scales=np.array(scales))
-    return replace(state.told(variance_scales=list(scales), left_out_log_density=mean_density), phase="done")
+    sample = context.sample
+    chosen = np.sort(np.argsort(sample.keys, kind="stable")[:CALIBRATION_ROWS])
+    weights = _weights(context, sample.targets[chosen])
+    calibrations = []
+    for head, (active, likelihood) in enumerate(zip(state.actives, state.likelihoods, strict=True)):
+        targets = context.head_targets(sample.targets[chosen], head)
+        mean, variance = sample_marginals(
+            state.kernel, active, sample.rows[chosen], sample.features[chosen], targets
+        )
+        calibrations.append(calibrate(likelihood, targets, mean, variance, weights))
+    state = replace(state, calibrations=tuple(calibrations))
+    density = float(np.mean([calibration.log_density for calibration in calibrations]))
+    return replace(state.told(left_out_log_density=density), phase="done")
 
 
-def left_out(kernel: Kernel, active: ActiveSet) -> LeftOut:
-    """Marginals of active rows without their own sites, from scratch.
+def sample_marginals(
+    kernel: Kernel, active: ActiveSet, rows: NDArray[np.int64], inputs: FloatArray, targets: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Marginals of rows, those of active ones without their own site; from scratch, 2000 rows at a time."""
+    active = active.with_capacity(active.count)
+    refresh_factor(active, kernel)
+    pieces = []
+    for start in range(0, len(rows), 2000):
+        here = slice(start, start + 2000)
+        block = Candidates.new(rows[here], inputs[here], targets[here], kernel, active.count)
+        catch_up(active, block, kernel, since=0)
+        pieces.append(left_out_marginals(active, block))
+    return np.concatenate([mean for mean, _ in pieces]), np.concatenate([variance for _, variance in pieces])
 
-    C = K − K S B⁻¹ S K,  a₋ = a/(1 − π a),  h₋ = h + a₋ (π h − b) with a = diag C, h = C b
-    Cost: O(d³).  Source: [IVM2006] eq. 4 and B.1.
-    """
-    d = active.count
-    gram = kernel.gram(active.inputs[:d]).astype(np.float64, copy=False)
-    precision, precision_mean = active.sites
-    root = np.sqrt(precision)
-    scaled = root[:, None] * gram * root
-    scaled.flat[:: d + 1] += 1.0
-    stubs = np.linalg.solve(np.linalg.cholesky(scaled), root[:, None] * gram)
-    variance = np.maximum(np.diag(gram) - np.einsum("ij,ij->j", stubs, stubs), 0.0)
-    mean = gram @ precision_mean - stubs.T @ (stubs @ precision_mean)
-    left_variance = variance / np.maximum(1.0 - precision * variance, 1e-12)
-    left_mean = mean + left_variance * (precision * mean - precision_mean)
-    order = np.argsort(active.rows[:d])
-    return LeftOut(active.rows[:d][order], left_mean[order], left_variance[order])
+
+def _weights(context: Context, encoded: FloatArray) -> FloatArray:
+    """How many training rows each row of the sample stands for: rare classes were drawn more often."""
+    counts = class_counts(context.prepared)
+    if len(counts) == 1:
+        return np.ones(len(encoded))
+    codes = encoded.astype(np.intp)
+    drawn = np.bincount(codes, minlength=len(counts))
+    ratio: FloatArray = (counts / np.maximum(drawn, 1))[codes]
+    weights: FloatArray = ratio * (len(encoded) / ratio.sum())
+    return weights

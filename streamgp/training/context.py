@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from streamgp.inference import head_from_sites
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.passes import PassSettings
-from streamgp.passes.candidates import PickRows, Pool, join, smallest
+from streamgp.passes.candidates import PickRows, Pool, smallest
 from streamgp.passes.run import run_pass
 from streamgp.posterior import Head, Precision, Snapshot
 from streamgp.selection import IVM, RowKeys, stratified_quotas
@@ -82,11 +82,6 @@ class Context:
         """What a head has to learn from encoded targets."""
         return head_targets(self.prepared.targets, encoded, head)
 
-    @property
-    def head_targets_function(self) -> Any:
-        """:meth:`head_targets` as a function that ships to workers."""
-        return partial(head_targets, self.prepared.targets)
-
     def generator(self, *purpose: int) -> np.random.Generator:
         """A random stream of its own for a purpose: step, head, ..."""
         return np.random.default_rng([self.settings.seed, *purpose])
@@ -108,11 +103,11 @@ def pass_settings(plan: MemoryPlan, settings: FitSettings) -> PassSettings:
 def make_snapshot(kernel: Kernel, state: State) -> Snapshot:
     """The posterior of a state, one head per latent function, in float64."""
     inputs, heads, start = [], [], 0
-    for active, scale in zip(state.actives, state.variance_scales, strict=True):
+    for active, calibration in zip(state.actives, state.calibrations, strict=True):
         own = active.inputs[: active.count]
         columns = slice(start, start + len(own))
         head = head_from_sites(kernel.gram(own).astype(np.float64, copy=False), active.sites, columns)
-        heads.append(Head(head.projection, head.projected_targets, columns, float(scale)))
+        heads.append(Head(head.projection, head.projected_targets, columns, calibration))
         inputs.append(own)
         start += len(own)
     return Snapshot(kernel, np.concatenate(inputs), tuple(heads))
@@ -136,7 +131,7 @@ def draw_sample(prepared: Prepared, plan: MemoryPlan, settings: FitSettings, siz
         reading=prepared.reading(np.float64),
         label="sample",
     )
-    pool = join(pools)
+    pool = visitor.pooled(pools)
     chosen = np.isin(pool.rows, named)
     for code, quota in enumerate(held_out):
         one_class = len(held_out) == 1

@@ -24,10 +24,11 @@ from streamgp.likelihoods import Gaussian, Likelihood, Probit
 from streamgp.numerics.compilation import is_cold
 from streamgp.passes.run import available_threads
 from streamgp.persistence import CheckpointFolder
+from streamgp.posterior.calibration import UNCALIBRATED
 from streamgp.posterior.model import Model
 from streamgp.posterior.precision import check_precision
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive
-from streamgp.training.calibrate import calibrate
+from streamgp.training.calibrate import calibrate_heads
 from streamgp.training.context import (
     Context,
     FitSettings,
@@ -39,7 +40,7 @@ from streamgp.training.context import (
 from streamgp.training.hyperparameters import choose_start, learn_round
 from streamgp.training.plan import Demand, MemoryPlan, make_plan
 from streamgp.training.prepare import Prepared, prepare
-from streamgp.training.select import FIRST_STAGE, pass_precision, select_stage
+from streamgp.training.select import pass_precision, select_stage
 from streamgp.training.state import State
 
 FloatArray = NDArray[np.float64]
@@ -94,7 +95,7 @@ def _step(context: Context, state: State, save: Callable[[State], None]) -> Stat
     elif state.phase == "select":
         following = select_stage(context, state)
     else:
-        following = calibrate(context, state)
+        following = calibrate_heads(context, state)
     *before, latest = following.history or ({},)
     latest = {**latest, "seconds": context.seconds() - begun, "peak_memory": peak_memory()}
     return replace(following, step=state.step + 1, history=(*before, latest))
@@ -119,9 +120,7 @@ def _make_context(rows: Rows, task: Task, settings: FitSettings) -> Context:
         logger.info(
             "n_active=%d is more than there are rows: all %d are used", settings.n_active, rows.n_rows
         )
-    all_fit = plan.n_candidates >= rows.n_rows
-    first_stage = plan.n_active if all_fit else min(plan.n_active, 2 * FIRST_STAGE)
-    sample, validation = draw_sample(prepared, plan, settings, plan.candidates_at(first_stage))
+    sample, validation = draw_sample(prepared, plan, settings, plan.n_candidates)
     return Context(prepared, plan, settings, sample, validation, started)
 
 
@@ -134,7 +133,7 @@ def _first_state(context: Context) -> State:
         kernel=kernel,
         likelihoods=_likelihoods(context.prepared, settings.likelihood),
         actives=tuple(ActiveSet.empty(0, inputs.shape[1]) for _ in range(heads)),
-        variance_scales=np.ones(heads),
+        calibrations=(UNCALIBRATED,) * heads,
         stopped=(False,) * heads,
     )
 

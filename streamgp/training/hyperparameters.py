@@ -26,7 +26,7 @@ from streamgp.inference.criterion import criterion
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.persistence import EvaluationLog
-from streamgp.posterior.calibration import best_scale, density_by_scale
+from streamgp.posterior.calibration import calibrate
 from streamgp.selection import IVM
 from streamgp.training.context import Context
 from streamgp.training.greedy import grow
@@ -146,12 +146,12 @@ def _select_heads(
 
 
 def _density(state: State, selected: list[tuple[ActiveSet, Candidates]]) -> float:
-    """Mean log density of the sample's rows, each as if left out, variances rescaled as they will be."""
+    """Mean log density of the sample's rows, each as if left out, calibrated as the model will be."""
     total = 0.0
     for (active, candidates), likelihood in zip(selected, state.likelihoods, strict=True):
         mean, variance = left_out_marginals(active, candidates)
-        total += best_scale(density_by_scale(likelihood, candidates.targets, mean, variance))[1]
-    return total / sum(len(candidates.rows) for _, candidates in selected)
+        total += calibrate(likelihood, candidates.targets, mean, variance).log_density
+    return total / len(selected)
 
 
 def left_out_density(
@@ -249,9 +249,9 @@ def penalised_criterion(
 def tune_lengthscale(context: Context, state: State) -> Kernel:
     """The kernel whose lengthscales, all times one factor, give rows left out the largest density.
 
-    φ judges the posterior with the variances it has; the model will have its variances rescaled, and then
-    shorter lengthscales predict better, the more so the larger the active set. So this is done on more rows
-    than the rounds, with a selection and a rescaling for every factor: downhill from 1 in steps of √2.
+    φ judges the posterior as it is; the model will be calibrated, and then shorter lengthscales predict
+    better, the more so the larger the active set. So this is done on more rows than the rounds, with a
+    selection and a calibration for every factor: uphill from 1 in steps of √2.
     """
     stretch = np.array(["lengthscale" in name for name in state.kernel.parameter_names], np.float64)
     if not stretch.any() or not context.settings.calibrate:

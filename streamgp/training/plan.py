@@ -20,6 +20,8 @@ SPAN_BYTES = 8 * 2**20
 """Decoded bytes that a task reads at least: smaller reads do not run side by side."""
 ROWS_PER_BLOCK = (2048, 1024, 512, 256, 128, 64, 32)
 MOST_ACTIVE = 2**20
+MOST_CANDIDATES = 50_000
+"""More would cost time and not change the selection: unless all rows fit, no more are kept."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,9 @@ class MemoryPlan:
 
     def candidates_at(self, n_active: int) -> int:
         """Candidates that fit while the active set grows to ``n_active``: |J| d ≤ B [IVM2006] section 3.2."""
-        return min(self.demand.rows.n_rows, self.candidate_share // _candidate_bytes(self.demand, n_active))
+        most = self.candidate_share // _candidate_bytes(self.demand, n_active)
+        n_rows = self.demand.rows.n_rows
+        return n_rows if most >= n_rows else min(most, MOST_CANDIDATES)
 
     @property
     def total_bytes(self) -> int:
@@ -120,7 +124,8 @@ def _divide(demand: Demand, budget: int, threads: int) -> MemoryPlan | None:
         if task > share:
             return None
         row = _candidate_bytes(demand, demand.n_active)
-        n_candidates = min(demand.rows.n_rows, share // row)
+        most = share // row
+        n_candidates = demand.rows.n_rows if most >= demand.rows.n_rows else min(most, MOST_CANDIDATES)
         return MemoryPlan(
             budget=budget,
             n_active=demand.n_active,
@@ -145,13 +150,13 @@ def _model_bytes(demand: Demand) -> int:
 
 
 def _candidate_bytes(demand: Demand, n_active: int) -> int:
-    """One candidate: its stub, its inputs as collected (twice while pools merge) and as used, its marginals.
+    """One candidate: its stub, its inputs wherever they are held, its marginals.
 
-    Every head has its own candidates in the pool; stubs are kept for one head at a time.
+    Inputs in float64: the sample, the head's share of the pool, its candidates; in float32: the pool of every
+    head, three times while pools merge. Stubs are kept for one head at a time.
     """
-    p = demand.rows.n_features
-    pooled = 2 * demand.n_heads * (8 * p + 8 * (3 + demand.n_heads))
-    return pooled + 8 * (p + n_active + 8)
+    inputs = demand.rows.n_features * (3 * 8 + 3 * 4 * demand.n_heads)
+    return inputs + 8 * n_active + 8 * (16 + 3 * demand.n_heads * (3 + demand.n_heads))
 
 
 def _block_bytes(demand: Demand, rows: int) -> int:

@@ -13,7 +13,7 @@ from streamgp.data import Span
 from streamgp.inference import filter_sites, head_from_sites
 from streamgp.inference.active_set import ActiveSet, Candidates, catch_up, refresh_factor
 from streamgp.likelihoods import Likelihood
-from streamgp.passes.candidates import PickRows, Pool, is_among, join, smallest
+from streamgp.passes.candidates import PickRows, Pool, is_among, smallest
 from streamgp.passes.run import run_pass
 from streamgp.posterior import Snapshot, choose_dtype
 from streamgp.selection import HeadScores, stratified_quotas
@@ -28,6 +28,7 @@ FIRST_STAGE = 32
 """Active rows that the random sample alone decides about, at least."""
 CHECK_GROWTH = 1.25
 """Growth of the active set between two looks at held-out rows."""
+VALIDATION_BLOCK = 1024
 PATIENCE = 3
 """Looks without improvement after which an active set is large enough."""
 
@@ -148,7 +149,7 @@ def refresh(context: Context, state: State, until: int) -> Pool:
         spans=_next_spans(list(prepared.rows.spans()), settings.selection.refresh, state.step),
         label=f"candidates at {state.n_active}",
     )
-    return join(pools)
+    return visitor.pooled(pools)
 
 
 def _next_spans(spans: list[Span], share: float, step: int) -> list[Span]:
@@ -193,7 +194,12 @@ class _Watch:
         inputs, validation = active.inputs[: active.count], self._context.validation
         gram = self._kernel.gram(inputs).astype(np.float64, copy=False)
         snapshot = Snapshot(self._kernel, inputs, (head_from_sites(gram, active.sites),))
-        mean, variance = snapshot.marginals(validation.features)
-        assert variance is not None
         targets = self._context.head_targets(validation.targets, self._head)
-        return float(self._likelihood.log_predictive_density(targets, mean[:, 0], variance[:, 0]).mean())
+        total = 0.0
+        for start in range(0, len(targets), VALIDATION_BLOCK):
+            here = slice(start, start + VALIDATION_BLOCK)
+            mean, variance = snapshot.marginals(validation.features[here])
+            assert variance is not None
+            density = self._likelihood.log_predictive_density(targets[here], mean[:, 0], variance[:, 0])
+            total += float(density.sum())
+        return total / len(targets)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.inference.active_set import ActiveSet
 from streamgp.kernels import Kernel, kernel_from_json
 from streamgp.likelihoods import Likelihood, likelihood_from_json
+from streamgp.posterior.calibration import Calibration
 
-FloatArray = NDArray[np.float64]
 Record = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
 _COLUMNS = ("rows", "inputs", "targets", "precision", "precision_mean")
@@ -30,7 +29,7 @@ class Best(NamedTuple):
 class State:
     """The state of a fit.
 
-    ``phase`` names the step that comes next. One likelihood, one active set and one variance factor per head.
+    ``phase`` names the step that comes next. One likelihood, one active set and one calibration per head.
     ``stopped`` heads have enough active rows. ``evaluations`` are those of an optimisation under way.
     """
 
@@ -38,7 +37,7 @@ class State:
     kernel: Kernel
     likelihoods: tuple[Likelihood, ...]
     actives: tuple[ActiveSet, ...]
-    variance_scales: FloatArray
+    calibrations: tuple[Calibration, ...]
     stopped: tuple[bool, ...]
     step: int = 0
     round: int = 0
@@ -61,13 +60,14 @@ class State:
             "phase": self.phase,
             "kernel": self.kernel.to_json(),
             "likelihoods": [likelihood.to_json() for likelihood in self.likelihoods],
+            "calibrations": [list(calibration) for calibration in self.calibrations],
             "stopped": list(self.stopped),
             "step": self.step,
             "round": self.round,
             "best": None if self.best is None else _best_to_json(self.best),
             "history": list(self.history),
         }
-        arrays: dict[str, NDArray[Any]] = {"variance_scales": self.variance_scales}
+        arrays: dict[str, NDArray[Any]] = {}
         for head, active in enumerate(self.actives):
             for name in _COLUMNS:
                 arrays[f"actives/{head}/{name}"] = getattr(active, name)[: active.count]
@@ -91,7 +91,7 @@ class State:
             kernel=kernel_from_json(header["kernel"]),
             likelihoods=tuple(likelihood_from_json(item) for item in header["likelihoods"]),
             actives=tuple(actives),
-            variance_scales=arrays["variance_scales"],
+            calibrations=tuple(Calibration(*values) for values in header["calibrations"]),
             stopped=tuple(header["stopped"]),
             step=header["step"],
             round=header["round"],

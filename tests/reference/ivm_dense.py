@@ -20,7 +20,7 @@ class DenseIVM(NamedTuple):
     variance: np.ndarray
 
 
-def information_gain(mean: float, variance: float, precision: float, precision_mean: float) -> float:
+def information_gain(mean, variance, precision, precision_mean):
     """Relative entropy between the marginal after and before the inclusion [IVM2006] eq. 5, sign turned."""
     new_variance = 1 / (1 / variance + precision)
     new_mean = new_variance * (mean / variance + precision_mean)
@@ -28,7 +28,7 @@ def information_gain(mean: float, variance: float, precision: float, precision_m
     return 0.5 * (-np.log(ratio) + ratio + (new_mean - mean) ** 2 / variance - 1)
 
 
-def entropy_reduction(mean: float, variance: float, precision: float, precision_mean: float) -> float:
+def entropy_reduction(mean, variance, precision, precision_mean):
     """Difference of the marginal's entropies [IVM2003] eq. 4, sign turned."""
     return 0.5 * np.log(1 + variance * precision)
 
@@ -36,12 +36,12 @@ def entropy_reduction(mean: float, variance: float, precision: float, precision_
 def select(
     gram: np.ndarray,
     targets: np.ndarray,
-    moments: Callable[[float, float, float], tuple[float, float]],
+    moments: Callable[..., tuple[np.ndarray, np.ndarray]],
     n_active: int,
-    score: Callable[[float, float, float, float], float],
+    score: Callable[..., np.ndarray],
     first: int | None = None,
 ) -> DenseIVM:
-    """Algorithm 1 of both papers. ``moments(y, h, a)`` gives α and ν; ``first`` is the row of the first pick.
+    """Algorithm 1 of both papers. ``moments(y, h, a)`` gives α and ν; ``first`` is the first pick.
 
     A = K − M Mᵀ,  M = K_I S L⁻ᵀ,  L Lᵀ = 1 + S K_II S,  h = M β,  β = L⁻¹ S⁻¹ b
     """
@@ -57,14 +57,13 @@ def select(
         variance = np.diag(gram) - (stubs**2).sum(axis=1)
         if step == n_active:
             return DenseIVM(active, precision, precision_mean, factor, stubs, mean, variance)
-        sites = np.zeros((n, 2))
-        scores = np.full(n, -np.inf)
-        for j in set(range(n)) - set(active):
-            slope, curvature = moments(targets[j], mean[j], variance[j])
-            sites[j] = np.array([curvature, slope + curvature * mean[j]]) / (1 - variance[j] * curvature)
-            scores[j] = score(mean[j], variance[j], *sites[j])
+        slope, curvature = moments(targets, mean, variance)
+        new_precision = curvature / (1 - variance * curvature)
+        new_precision_mean = (slope + curvature * mean) / (1 - variance * curvature)
+        scores = score(mean, variance, new_precision, new_precision_mean)
+        scores[active] = -np.inf
         best = first if step == 0 and first is not None else int(np.argmax(scores))
         active.append(best)
-        precision = np.append(precision, sites[best, 0])
-        precision_mean = np.append(precision_mean, sites[best, 1])
+        precision = np.append(precision, new_precision[best])
+        precision_mean = np.append(precision_mean, new_precision_mean[best])
     raise AssertionError("unreachable")
