@@ -65,6 +65,9 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         of median distance plus a linear kernel.
     likelihood : Likelihood, optional
         Default :class:`~streamgp.likelihoods.Probit` with a bias from the class's share.
+    multiclass : {"auto", "per_class", "shared"}
+        More than two classes are learned one against the rest, all in one stream: with an active set of
+        ``n_active`` rows for each class (``"auto"``), or with one set that all share, cheaper to predict.
     learn_hyperparameters : bool or {"constant", "hybrid"}
         Learn the parameters of kernel and likelihood on a sample, True: with sites held constant in the inner
         loop; ``"hybrid"`` sets them anew before every search direction.
@@ -109,6 +112,7 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         inference: Literal["adf"] = "adf",
         kernel: Kernel | None = None,
         likelihood: Likelihood | None = None,
+        multiclass: Literal["auto", "per_class", "shared"] = "auto",
         learn_hyperparameters: bool | Literal["constant", "hybrid"] = True,
         calibrate: bool = True,
         standardize: Standardize = "auto",
@@ -126,6 +130,7 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.inference = inference
         self.kernel = kernel
         self.likelihood = likelihood
+        self.multiclass = multiclass
         self.learn_hyperparameters = learn_hyperparameters
         self.calibrate = calibrate
         self.standardize = standardize
@@ -303,6 +308,7 @@ def _settings(estimator: Estimator) -> FitSettings:
     return FitSettings(
         n_active=int(estimator.n_active),
         selection=_selection(estimator.selection),
+        shared=_is_shared(getattr(estimator, "multiclass", "auto")),
         kernel=estimator.kernel,
         likelihood=estimator.likelihood,
         learning=_learning(estimator.learn_hyperparameters),
@@ -325,6 +331,12 @@ def _selection(selection: Any) -> IVM | None:
     if selection not in ("ivm", "random"):
         raise ParameterError(f"selection={selection!r} is not known; use 'ivm', 'random' or an IVM(...)")
     return IVM() if selection == "ivm" else None
+
+
+def _is_shared(multiclass: Any) -> bool:
+    if multiclass not in ("auto", "per_class", "shared"):
+        raise ParameterError(f"multiclass must be 'auto', 'per_class' or 'shared', not {multiclass!r}")
+    return bool(multiclass == "shared")
 
 
 def _learning(learn: Any) -> str | None:

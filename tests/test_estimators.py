@@ -61,6 +61,21 @@ def test_many_classes_are_learned_one_against_the_rest(generator, make_store):
     assert mean.shape == variance.shape == (5, 4)
 
 
+def test_classes_can_share_their_active_rows(generator, make_store, client):
+    X = generator.standard_normal((900, 2))
+    y = np.digitize(np.arctan2(*X.T), [-1.5, 0, 1.5])
+    path = make_store(X, y, chunk_rows=200)
+    settings = {"n_active": 150, "multiclass": "shared", "learn_hyperparameters": False, "random_state": 1}
+    model = streamgp.fit_stream(path, client=client, **settings)
+    assert (
+        len(model.active_rows_)
+        == len(set(model.active_rows_))
+        == len(model.model_.snapshot.active_inputs)
+        == 150
+    )
+    assert np.mean(model.predict(X) == y) > 0.9
+
+
 def test_real_targets_are_mapped_back(generator, make_store):
     X = generator.uniform(-3, 3, (800, 1))
     y = 1e4 + 500 * np.sin(X[:, 0]) + 20 * generator.standard_normal(800)
@@ -159,6 +174,9 @@ def test_bad_data_are_refused_with_a_remedy(moons, make, error, message):
         ({"precision": "half"}, ParameterError, "precision"),
         ({"standardize": "robust"}, ParameterError, "standardize"),
         ({"selection": "best"}, ParameterError, "selection='best'"),
+        ({"multiclass": "joint"}, ParameterError, "multiclass"),
+        ({"learn_hyperparameters": "exact"}, ParameterError, "learn_hyperparameters"),
+        ({"validation": 2.5}, ParameterError, "validation"),
         ({"task": "ranking"}, ParameterError, "task"),
         ({"kernel": RBF(1.0, (1.0, 2.0, 3.0))}, ParameterError, "3 .*2 features"),
     ],

@@ -128,7 +128,7 @@ def include(
     active: ActiveSet,
     window: Candidates,
     slot: int,
-    kernel: Kernel,
+    kernel_column: FloatArray,
     precision: float,
     precision_mean: float,
 ) -> ActiveSet:
@@ -136,8 +136,8 @@ def include(
 
     l = √π M[slot],  ℓ² = 1 + π a,  new column of M: μ = (√π k_J − M l)/ℓ
     new entry of β: α ℓ/√π with α = (b − π h)/(1 + π a);  a −= μ²,  h += β μ
-    (π, b) the candidate's site; h, a its marginal; k_J kernel column of the window.
-    Shapes: window of s candidates.  Cost: O(s (p + d)), bound by memory: two matrix-vector products.
+    (π, b) the candidate's site; h, a its marginal; k_J kernel_column of the window.
+    Shapes: window of s candidates, kernel_column (s,).  Cost: O(s d), a product bound by memory.
     Hazard: ℓ² ≥ 1 in exact arithmetic; a is a difference, clamped at zero.
     Source: [IVM2006] C.1, [IVM2003] eq. 3.  Oracle: tests/reference/ivm_dense.py, and :func:`catch_up`.
     """
@@ -154,8 +154,7 @@ def include(
     active.factor[d, :d], active.factor[d, d] = row, length
     active.projected_targets[d] = weight
 
-    column = kernel.block(window.inputs, window.inputs[slot : slot + 1])[:, 0]
-    column = (root * column - window.stubs[:, :d] @ row) / length
+    column = (root * kernel_column - window.stubs[:, :d] @ row) / length
     window.stubs[:, d] = column
     np.maximum(window.variance - column * column, 0.0, out=window.variance)
     window.mean[:] += weight * column

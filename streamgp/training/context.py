@@ -37,6 +37,7 @@ class FitSettings:
 
     n_active: int
     selection: IVM | None  # None: rows at random
+    shared: bool  # whether all classes share their active rows
     kernel: Kernel | None
     likelihood: Likelihood | None
     learning: str | None  # strategy of the inner loop, None: parameters as they are
@@ -101,16 +102,18 @@ def pass_settings(plan: MemoryPlan, settings: FitSettings) -> PassSettings:
 
 
 def make_snapshot(kernel: Kernel, state: State) -> Snapshot:
-    """The posterior of a state, one head per latent function, in float64."""
+    """The posterior of a state, one head per latent function, float64; shared active rows are held once."""
+    first = state.actives[0]
+    shared = all(np.array_equal(a.rows[: a.count], first.rows[: first.count]) for a in state.actives)
     inputs, heads, start = [], [], 0
     for active, calibration in zip(state.actives, state.calibrations, strict=True):
         own = active.inputs[: active.count]
-        columns = slice(start, start + len(own))
+        columns = slice(0, len(own)) if shared else slice(start, start + len(own))
         head = head_from_sites(kernel.gram(own).astype(np.float64, copy=False), active.sites, columns)
         heads.append(Head(head.projection, head.projected_targets, columns, calibration))
         inputs.append(own)
         start += len(own)
-    return Snapshot(kernel, np.concatenate(inputs), tuple(heads))
+    return Snapshot(kernel, inputs[0] if shared else np.concatenate(inputs), tuple(heads))
 
 
 def draw_sample(prepared: Prepared, plan: MemoryPlan, settings: FitSettings, size: int) -> tuple[Pool, Pool]:

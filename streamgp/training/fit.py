@@ -57,7 +57,9 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
     n_active = min(settings.n_active, rows.n_rows)
     kernel = settings.kernel or RBF() + Linear()
     return make_plan(
-        Demand(rows, kernel, n_active, heads, itemsize), settings.memory_budget, available_threads()
+        Demand(rows, kernel, n_active, heads, itemsize, settings.shared),
+        settings.memory_budget,
+        available_threads(),
     )
 
 
@@ -173,7 +175,8 @@ def _finish(context: Context, state: State) -> Model:
         predictive = RealPredictive(state.likelihoods[0], prepared.targets)
     else:
         predictive = ClassPredictive(state.likelihoods)
-    rows = np.concatenate([active.rows[: active.count] for active in state.actives])
+    sets = state.actives[:1] if context.settings.shared else state.actives
+    rows = np.concatenate([active.rows[: active.count] for active in sets])
     return Model(prepared.standardizer, prepared.targets, snapshot, predictive, rows)
 
 
@@ -193,6 +196,7 @@ def _identity(context: Context) -> dict[str, Any]:
         "parameters": {
             "n_active": settings.n_active,
             "selection": repr(settings.selection),
+            "shared": settings.shared,
             "kernel": repr(settings.kernel),
             "likelihood": repr(settings.likelihood),
             "learning": settings.learning,

@@ -29,7 +29,7 @@ from streamgp.persistence import EvaluationLog
 from streamgp.posterior.calibration import calibrate
 from streamgp.selection import IVM
 from streamgp.training.context import Context
-from streamgp.training.greedy import grow
+from streamgp.training.greedy import Learner, grow
 from streamgp.training.state import Best, State
 
 FloatArray = NDArray[np.float64]
@@ -140,8 +140,8 @@ def _select_heads(
         active = ActiveSet.empty(size, n_features)
         # The same stream for every kernel: comparisons are not to be decided by the first pick.
         generator = context.generator(n_rows)
-        active = grow(active, candidates, state.kernel, likelihood, selection, size, generator)
-        selected.append((active, candidates))
+        learner = Learner(active, candidates, likelihood)
+        selected.append((grow([learner], state.kernel, selection, size, generator)[0], candidates))
     return selected
 
 

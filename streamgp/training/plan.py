@@ -8,7 +8,7 @@ workers change the speed of a fit and never its result: they decide only how man
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from streamgp.budget import format_size
 from streamgp.data import Rows, Standardizer
@@ -33,6 +33,12 @@ class Demand:
     n_active: int
     n_heads: int
     itemsize: int
+    shared: bool = False
+
+    @property
+    def n_inputs(self) -> int:
+        """Active rows of all heads together."""
+        return self.n_active if self.shared else self.n_active * self.n_heads
 
 
 @dataclass(frozen=True)
@@ -90,8 +96,7 @@ def make_plan(demand: Demand, budget: int, threads: int) -> MemoryPlan:
     needed = _smallest(lambda size: _divide(demand, size, 1) is not None, 2**62)
 
     def too_many(n_active: int) -> bool:
-        smaller = Demand(demand.rows, demand.kernel, n_active, demand.n_heads, demand.itemsize)
-        return _divide(smaller, budget, 1) is None
+        return _divide(replace(demand, n_active=n_active), budget, 1) is None
 
     largest = _smallest(too_many, MOST_ACTIVE) - 1
     remedy = f"give memory_budget='{-(-needed // 2**20)}MiB' or more"
@@ -145,7 +150,7 @@ def _divide(demand: Demand, budget: int, threads: int) -> MemoryPlan | None:
 def _model_bytes(demand: Demand) -> int:
     """Active inputs and factors of every head, Gram matrix and scratch of one, two snapshots: old and new."""
     d, p, heads = demand.n_active, demand.rows.n_features, demand.n_heads
-    snapshots = 2 * snapshot_bytes(heads * d, d, p, heads, demand.itemsize)
+    snapshots = 2 * snapshot_bytes(demand.n_inputs, d, p, heads, demand.itemsize)
     return heads * 8 * d * (p + d) + 3 * 8 * d * d + snapshots
 
 
@@ -153,18 +158,18 @@ def _candidate_bytes(demand: Demand, n_active: int) -> int:
     """One candidate: its stub, its inputs wherever they are held, its marginals.
 
     Inputs in float64: the sample, the head's share of the pool, its candidates; in float32: the pool of every
-    head, three times while pools merge. Stubs are kept for one head at a time.
+    head, three times while pools merge. Stubs are kept for one head at a time, unless heads share rows.
     """
+    stubs = 8 * n_active * (demand.n_heads if demand.shared else 1)
     inputs = demand.rows.n_features * (3 * 8 + 3 * 4 * demand.n_heads)
-    return inputs + 8 * n_active + 8 * (16 + 3 * demand.n_heads * (3 + demand.n_heads))
+    return inputs + stubs + 8 * (16 + 3 * demand.n_heads * (3 + demand.n_heads))
 
 
 def _block_bytes(demand: Demand, rows: int) -> int:
     """A block of rows on its way through a task: standardised inputs, kernel, projection."""
     p = demand.rows.n_features
     inputs = rows * p * demand.itemsize + Standardizer.workspace_bytes(rows, p)
-    columns = demand.n_heads * demand.n_active
-    return inputs + workspace_bytes(demand.kernel, rows, columns, p, demand.n_heads, demand.itemsize)
+    return inputs + workspace_bytes(demand.kernel, rows, demand.n_inputs, p, demand.n_heads, demand.itemsize)
 
 
 def _span_rows(rows: Rows, most_bytes: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from streamgp.data import Span
 from streamgp.inference import filter_sites, head_from_sites
 from streamgp.inference.active_set import ActiveSet, Candidates, catch_up, refresh_factor
-from streamgp.likelihoods import Likelihood
 from streamgp.passes.candidates import PickRows, Pool, is_among, smallest
 from streamgp.passes.run import run_pass
 from streamgp.posterior import Snapshot, choose_dtype
 from streamgp.selection import HeadScores, stratified_quotas
 from streamgp.training.context import Context, class_counts, make_snapshot, refresh_keys
-from streamgp.training.greedy import grow
+from streamgp.training.greedy import Enough, Learner, grow
 from streamgp.training.state import State
 
 FloatArray = NDArray[np.float64]
@@ -49,17 +48,15 @@ def select_stage(context: Context, state: State) -> State:
     """Grow every active set to the stage's size; the last stage hands over to calibration."""
     until = next_size(context, state.n_active)
     pool = context.sample if state.n_active == 0 or context.holds_all_rows else refresh(context, state, until)
-    actives, stopped, looks = [], [], []
-    for head, active in enumerate(state.actives):
-        if state.stopped[head]:
-            actives.append(active)
-            stopped.append(True)
-            continue
-        watch = _Watch(context, state, head)
-        grown = _grow_head(context, state, head, pool, until, watch)
-        actives.append(grown)
-        stopped.append(grown.count < until)
-        looks += watch.looks
+    actives, stopped, looks = list(state.actives), list(state.stopped), []
+    for heads in _groups(context):
+        if not stopped[heads[0]]:
+            watch = _Watch(context, state, heads)
+            for head, grown in zip(
+                heads, _grow_heads(context, state, heads, pool, until, watch), strict=True
+            ):
+                actives[head], stopped[head] = grown, grown.count < until
+            looks += watch.looks
     done = until >= context.plan.n_active or all(stopped) or context.is_late()
     state = replace(state, actives=tuple(actives), stopped=tuple(stopped))
     state = state.told(
@@ -68,58 +65,62 @@ def select_stage(context: Context, state: State) -> State:
     return replace(state, phase="calibrate" if done else "select")
 
 
-def _grow_head(
-    context: Context,
-    state: State,
-    head: int,
-    pool: Pool,
-    until: int,
-    enough: Callable[[ActiveSet], bool],
-) -> ActiveSet:
-    """One head's inclusions of this stage."""
-    kernel, likelihood = state.kernel, state.likelihoods[head]
-    active = state.actives[head].with_capacity(until)
-    mine = _candidates_of(context, pool, head, active, until)
-    targets = context.head_targets(mine.targets, head)
+def _groups(context: Context) -> list[list[int]]:
+    """Heads that share their active rows: all of them, or each on its own."""
+    every = list(range(context.n_heads))
+    return [every] if context.settings.shared else [[head] for head in every]
+
+
+def _grow_heads(
+    context: Context, state: State, heads: list[int], pool: Pool, until: int, enough: Enough
+) -> list[ActiveSet]:
+    """One group's inclusions of this stage."""
+    settings, kernel = context.settings, state.kernel
+    actives = [state.actives[head].with_capacity(until) for head in heads]
+    mine = _candidates_of(context, pool, heads, actives[0], until)
     features = mine.features.astype(np.float64, copy=False)
-    if context.settings.selection is None:
-        return _include_random(active, mine, features, targets, kernel.gram, likelihood, until)
-    candidates = Candidates.new(mine.rows, features, targets, kernel, until)
-    if active.count:
-        refresh_factor(active, kernel)
-        catch_up(active, candidates, kernel, since=0)
-    generator = context.generator(state.step, head)
-    return grow(active, candidates, kernel, likelihood, context.settings.selection, until, generator, enough)
+    if settings.selection is None:
+        return [
+            _include_random(active, mine, context.head_targets(mine.targets, head), state, head, until)
+            for head, active in zip(heads, actives, strict=True)
+        ]
+    learners = []
+    for head, active in zip(heads, actives, strict=True):
+        targets, likelihood = context.head_targets(mine.targets, head), state.likelihoods[head]
+        candidates = Candidates.new(mine.rows, features, targets, kernel, until)
+        if active.count:
+            refresh_factor(active, kernel)
+            catch_up(active, candidates, kernel, since=0)
+        learners.append(Learner(active, candidates, likelihood))
+    return grow(learners, kernel, settings.selection, until, context.generator(state.step, heads[0]), enough)
 
 
 def _include_random(
-    active: ActiveSet,
-    pool: Pool,
-    features: FloatArray,
-    targets: FloatArray,
-    gram: Callable[[FloatArray], NDArray[np.floating]],
-    likelihood: Likelihood,
-    until: int,
+    active: ActiveSet, pool: Pool, targets: FloatArray, state: State, head: int, until: int
 ) -> ActiveSet:
     """The baseline: rows of smallest key. Keys are random, so their order is: ADF depends on it."""
     chosen = np.argsort(pool.keys, kind="stable")[:until]
     count = len(chosen)
-    sites = filter_sites(gram(features[chosen]).astype(np.float64, copy=False), targets[chosen], likelihood)
-    active.rows[:count], active.inputs[:count] = pool.rows[chosen], features[chosen]
+    inputs = pool.features[chosen].astype(np.float64, copy=False)
+    gram = state.kernel.gram(inputs).astype(np.float64, copy=False)
+    active.precision[:count], active.precision_mean[:count] = filter_sites(
+        gram, targets[chosen], state.likelihoods[head]
+    )
+    active.rows[:count], active.inputs[:count] = pool.rows[chosen], inputs
     active.targets[:count] = targets[chosen]
-    active.precision[:count], active.precision_mean[:count] = sites
     return replace(active, count=count)
 
 
-def _candidates_of(context: Context, pool: Pool, head: int, active: ActiveSet, until: int) -> Pool:
-    """The pool's rows for one head: its best scores and the random share, without rows that are active."""
+def _candidates_of(context: Context, pool: Pool, heads: list[int], active: ActiveSet, until: int) -> Pool:
+    """The pool's rows for a group: its best scores and the random share, without rows that are active."""
     known = np.sort(active.rows[: active.count])
     pool = pool.take(np.flatnonzero(~is_among(pool.rows, known)))
     size = context.plan.candidates_at(until)
     if pool.scores.shape[1] == 0 or len(pool.rows) <= size:
         return pool
     assert context.settings.selection is not None
-    best = smallest(-pool.scores[:, head], int(context.settings.selection.retained * size))
+    score = np.max(pool.scores[:, heads], axis=1)
+    best = smallest(-score, int(context.settings.selection.retained * size))
     rest = np.setdiff1d(np.arange(len(pool.rows)), best)
     drawn = rest[smallest(pool.keys[rest], size - len(best))]
     return pool.take(np.sort(np.concatenate([best, drawn])))
@@ -166,40 +167,44 @@ def pass_precision(context: Context, snapshot: Snapshot) -> Snapshot:
 
 
 class _Watch:
-    """Looks at held-out rows while an active set grows, and says when it is large enough."""
+    """Looks at held-out rows while the active set of some heads grows, and says when it is large enough."""
 
-    def __init__(self, context: Context, state: State, head: int) -> None:
-        self._context, self._kernel, self._head = context, state.kernel, head
-        self._likelihood = state.likelihoods[head]
+    def __init__(self, context: Context, state: State, heads: list[int]) -> None:
+        self._context, self._state, self._heads = context, state, heads
         self.looks: list[dict[str, float]] = []
         self._before = [
-            look for entry in state.history for look in entry.get("validation", []) if look["head"] == head
+            look
+            for entry in state.history
+            for look in entry.get("validation", [])
+            if look["head"] == heads[0]
         ]
 
-    def __call__(self, active: ActiveSet) -> bool:
+    def __call__(self, actives: Sequence[ActiveSet]) -> bool:
         """Whether to stop: no time left, or no improvement in the last looks."""
         if self._context.is_late():
             return True
+        count = actives[0].count
         looks = self._before + self.looks
         last = looks[-1]["n_active"] if looks else FIRST_STAGE / CHECK_GROWTH
-        if len(self._context.validation.rows) == 0 or active.count < CHECK_GROWTH * last:
+        if len(self._context.validation.rows) == 0 or count < CHECK_GROWTH * last:
             return False
-        density = self._log_density(active)
-        self.looks.append({"head": self._head, "n_active": active.count, "log_density": density})
+        pairs = zip(self._heads, actives, strict=True)
+        density = float(np.mean([self._log_density(head, active) for head, active in pairs]))
+        self.looks.append({"head": self._heads[0], "n_active": count, "log_density": density})
         values = [look["log_density"] for look in looks] + [density]
         return len(values) > PATIENCE and max(values[-PATIENCE:]) < max(values[:-PATIENCE])
 
-    def _log_density(self, active: ActiveSet) -> float:
+    def _log_density(self, head: int, active: ActiveSet) -> float:
         """Mean log density of the held-out rows."""
+        kernel, likelihood = self._state.kernel, self._state.likelihoods[head]
         inputs, validation = active.inputs[: active.count], self._context.validation
-        gram = self._kernel.gram(inputs).astype(np.float64, copy=False)
-        snapshot = Snapshot(self._kernel, inputs, (head_from_sites(gram, active.sites),))
-        targets = self._context.head_targets(validation.targets, self._head)
+        gram = kernel.gram(inputs).astype(np.float64, copy=False)
+        snapshot = Snapshot(kernel, inputs, (head_from_sites(gram, active.sites),))
+        targets = self._context.head_targets(validation.targets, head)
         total = 0.0
         for start in range(0, len(targets), VALIDATION_BLOCK):
             here = slice(start, start + VALIDATION_BLOCK)
             mean, variance = snapshot.marginals(validation.features[here])
             assert variance is not None
-            density = self._likelihood.log_predictive_density(targets[here], mean[:, 0], variance[:, 0])
-            total += float(density.sum())
+            total += float(likelihood.log_predictive_density(targets[here], mean[:, 0], variance[:, 0]).sum())
         return total / len(targets)

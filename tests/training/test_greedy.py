@@ -8,7 +8,7 @@ from streamgp.inference.active_set import ActiveSet, Candidates, catch_up, refre
 from streamgp.kernels import RBF, Linear
 from streamgp.likelihoods import Gaussian, Probit
 from streamgp.selection import IVM
-from streamgp.training.greedy import grow
+from streamgp.training.greedy import Learner, grow
 from tests.reference import ivm_dense
 
 SCORES = {
@@ -43,7 +43,9 @@ def problem(generator, n=150, p=3):
 def test_inclusions_are_those_of_the_textbook(generator, score, likelihood, kernel):
     X, y = problem(generator)
     candidates = Candidates.new(np.arange(len(X)), X, y, kernel, 40)
-    active = grow(ActiveSet.empty(40, 3), candidates, kernel, likelihood, IVM(score, hot=None), 40, generator)
+    [active] = grow(
+        [Learner(ActiveSet.empty(40, 3), candidates, likelihood)], kernel, IVM(score, hot=None), 40, generator
+    )
     first = int(active.rows[0])
     expected = ivm_dense.select(kernel.gram(X), y, LIKELIHOODS[likelihood], 40, SCORES[score], first=first)
     assert active.rows.tolist() == expected.active
@@ -60,7 +62,9 @@ def test_delayed_updates_leave_an_exact_representation(generator, hot):
     kernel, likelihood = RBF(2.0, 1.5), Probit()
     candidates = Candidates.new(np.arange(len(X)), X, y, kernel, 40)
     selection = IVM(hot=hot, delay=7)
-    active = grow(ActiveSet.empty(40, 3), candidates, kernel, likelihood, selection, 40, generator)
+    [active] = grow(
+        [Learner(ActiveSet.empty(40, 3), candidates, likelihood)], kernel, selection, 40, generator
+    )
     assert active.count == 40
     assert len(set(active.rows.tolist())) == 40
     fresh = Candidates.new(np.arange(len(X)), X, y, kernel, 40)
@@ -76,30 +80,37 @@ def test_delayed_updates_leave_an_exact_representation(generator, hot):
 
 def test_the_first_pick_is_random_where_scores_tie_and_best_where_not(generator):
     X, y = problem(generator)
-    firsts = {
-        kernel: {
-            int(
-                grow(
-                    ActiveSet.empty(1, 3),
-                    Candidates.new(np.arange(len(X)), X, y, kernel, 1),
-                    kernel,
-                    Probit(),
-                    IVM(),
-                    1,
-                    np.random.default_rng(seed),
-                ).rows[0]
-            )
-            for seed in range(8)
-        }
-        for kernel in (RBF(), RBF() + Linear())
-    }
-    assert len(firsts[RBF()]) > 3
-    assert len(firsts[RBF() + Linear()]) == 1
+
+    def first(kernel, seed):
+        candidates = Candidates.new(np.arange(len(X)), X, y, kernel, 1)
+        learner = Learner(ActiveSet.empty(1, 3), candidates, Probit())
+        return int(grow([learner], kernel, IVM(), 1, np.random.default_rng(seed))[0].rows[0])
+
+    assert len({first(RBF(), seed) for seed in range(8)}) > 3
+    assert len({first(RBF() + Linear(), seed) for seed in range(8)}) == 1
+
+
+@pytest.mark.parametrize("hot", [None, 30])
+def test_learners_that_share_rows_have_exact_representations(generator, hot):
+    X, y = problem(generator)
+    kernel = RBF(2.0, 1.5)
+    learners = [
+        Learner(ActiveSet.empty(40, 3), Candidates.new(np.arange(len(X)), X, t, kernel, 40), Probit())
+        for t in (y, -y, np.where(X[:, 1] > 0, 1.0, -1.0))
+    ]
+    actives = grow(learners, kernel, IVM(hot=hot, delay=9), 40, generator)
+    for active, learner in zip(actives, learners, strict=True):
+        np.testing.assert_array_equal(active.rows, actives[0].rows)
+        fresh = Candidates.new(np.arange(len(X)), X, learner.candidates.targets, kernel, 40)
+        catch_up(active, fresh, kernel, since=0)
+        np.testing.assert_allclose(learner.candidates.mean, fresh.mean, atol=1e-9)
+        np.testing.assert_allclose(learner.candidates.variance, fresh.variance, atol=1e-9)
 
 
 def test_asking_for_more_than_there_are_takes_all(generator):
     X, y = problem(generator, n=20)
     candidates = Candidates.new(np.arange(20), X, y, RBF(), 50)
-    active = grow(ActiveSet.empty(50, 3), candidates, RBF(), Probit(), IVM(), 50, generator)
+    learner = Learner(ActiveSet.empty(50, 3), candidates, Probit())
+    [active] = grow([learner], RBF(), IVM(), 50, generator)
     assert active.count == 20
     assert sorted(active.rows[:20]) == list(range(20))

@@ -12,7 +12,7 @@ from streamgp.inference.active_set import ActiveSet, Candidates
 from streamgp.kernels import RBF, Constant, Linear, White
 from streamgp.likelihoods import Gaussian, Probit
 from streamgp.selection import IVM
-from streamgp.training.greedy import grow
+from streamgp.training.greedy import Learner, grow
 from tests.conftest import SHARED_DATA
 from tests.reference import ivm_dense
 
@@ -87,15 +87,9 @@ def test_the_active_set_is_that_of_the_original_matlab_code():
     kernel = RBF(1 / noise, 1.0) + Linear(1 / noise) + Constant(small / noise) + White(small / noise)
     likelihood = Probit(bias=0.1611185885107453 / np.sqrt(noise))
     candidates = Candidates.new(np.arange(500), X, y, kernel, 50)
-    active = grow(
-        ActiveSet.empty(50, 2),
-        candidates,
-        kernel,
-        likelihood,
-        IVM("entropy_reduction", hot=None),
-        50,
-        np.random.default_rng(0),
-    )
+    learner = Learner(ActiveSet.empty(50, 2), candidates, likelihood)
+    selection = IVM("entropy_reduction", hot=None)
+    [active] = grow([learner], kernel, selection, 50, np.random.default_rng(0))
     assert (active.rows + 1).tolist() == info.I.tolist()
     precision = info.beta.toarray().ravel()[active.rows]
     site_mean = info.m.toarray().ravel()[active.rows]
