@@ -6,6 +6,7 @@ record that counts what is filled.
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,6 +15,8 @@ from scipy.linalg import solve_triangular
 
 from streamgp.inference.sites import Sites
 from streamgp.kernels import Kernel
+from streamgp.passes.blas import single_threaded_blas
+from streamgp.passes.run import available_threads
 
 FloatArray = NDArray[np.float64]
 
@@ -177,7 +180,8 @@ def catch_up(active: ActiveSet, candidates: Candidates, kernel: Kernel, since: i
         candidates.mean[:] = 0.0
         candidates.variance[:] = candidates.prior_variance
     new = slice(since, d)
-    for start in range(0, len(candidates.rows), TILE_ROWS):
+
+    def update(start: int) -> None:
         tile = slice(start, start + TILE_ROWS)
         block = kernel.block(candidates.inputs[tile], active.inputs[new])
         block *= np.sqrt(active.precision[new])
@@ -189,6 +193,10 @@ def catch_up(active: ActiveSet, candidates: Candidates, kernel: Kernel, since: i
         candidates.mean[tile] += stubs @ active.projected_targets[new]
         explained = np.einsum("ij,ij->i", stubs, stubs)
         candidates.variance[tile] = np.maximum(candidates.variance[tile] - explained, 0.0)
+
+    # Tiles touch different rows, so their order, and the number of threads, do not change a bit.
+    with single_threaded_blas(), ThreadPoolExecutor(available_threads()) as pool:
+        list(pool.map(update, range(0, len(candidates.rows), TILE_ROWS)))
 
 
 def refresh_factor(active: ActiveSet, kernel: Kernel) -> None:

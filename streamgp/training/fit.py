@@ -22,6 +22,7 @@ from streamgp.inference.active_set import ActiveSet
 from streamgp.kernels import RBF, Kernel, Linear
 from streamgp.likelihoods import Gaussian, Likelihood, Probit
 from streamgp.numerics.compilation import is_cold
+from streamgp.passes.blas import single_threaded_blas
 from streamgp.passes.run import available_threads
 from streamgp.persistence import CheckpointFolder
 from streamgp.posterior.calibration import UNCALIBRATED
@@ -81,7 +82,10 @@ def fit(rows: Rows, task: Task, settings: FitSettings) -> tuple[Model, tuple[dic
 
     while state.phase != "done":
         phase, begun = state.phase, context.seconds()
-        state = _step(context, state, save)
+        # Steps mix products of NumPy's BLAS and of SciPy's, whose thread pools get into each other's way;
+        # what is large is divided among threads of our own.
+        with single_threaded_blas():
+            state = _step(context, state, save)
         logger.info("%s: %.1f s, %d active rows", phase, context.seconds() - begun, state.n_active)
         save(state)
     return _finish(context, state), state.history

@@ -46,8 +46,8 @@ def grow(
     Source: [IVM2003] algorithm 1, [IVM2006] algorithm 1; the delay is the papers' delayed updating of stubs.
     """
     exact = selection.hot is None or selection.hot >= len(learners[0].candidates.rows)
-    # Inclusions alternate between small products of NumPy's BLAS and SciPy's, whose thread pools wait for
-    # each other: one thread is seven times faster than two.
+    # Small products of NumPy's BLAS and of SciPy's alternate here, and their thread pools wait for each
+    # other: one thread is seven times faster than two.
     with single_threaded_blas():
         while learners[0].active.count < until:
             since = learners[0].active.count

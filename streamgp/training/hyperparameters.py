@@ -25,6 +25,7 @@ from streamgp.inference.active_set import ActiveSet, Candidates, left_out_margin
 from streamgp.inference.criterion import criterion
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
+from streamgp.passes.run import available_threads
 from streamgp.persistence import EvaluationLog
 from streamgp.posterior.calibration import calibrate
 from streamgp.selection import IVM
@@ -238,6 +239,7 @@ def penalised_criterion(
             site,
             task.inputs[rest],
             task.targets[rest],
+            workers=available_threads(),
         )
         own_prior, own_gradient = likelihood.log_prior()
         value += result.value - own_prior
