@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from streamgp.inference.sites import Sites
+from streamgp.inference.sites import Sites, scaled_cholesky
 from streamgp.kernels import Kernel
 from streamgp.passes.blas import single_threaded_blas
 from streamgp.passes.run import available_threads
@@ -62,6 +62,10 @@ class ActiveSet:
         for name in ("rows", "inputs", "targets", "precision", "precision_mean"):
             getattr(larger, name)[:d] = getattr(self, name)[:d]
         return replace(larger, count=d)
+
+    def trimmed(self) -> ActiveSet:
+        """Rows and sites alone, without room for more: what is kept between two stages."""
+        return replace(self.with_capacity(self.count), factor=np.zeros((0, 0)))
 
     @property
     def sites(self) -> Sites:
@@ -206,9 +210,8 @@ def refresh_factor(active: ActiveSet, kernel: Kernel) -> None:
     """
     d = active.count
     root = np.sqrt(active.precision[:d])
-    scaled = root[:, None] * kernel.gram(active.inputs[:d]) * root
-    scaled.flat[:: d + 1] += 1.0
-    active.factor[:d, :d] = np.linalg.cholesky(scaled)
+    gram = kernel.gram(active.inputs[:d]).astype(np.float64, copy=False)
+    active.factor[:d, :d] = scaled_cholesky(gram, root)
     scaled_targets = np.divide(active.precision_mean[:d], root, out=np.zeros(d), where=root > 0)
     active.projected_targets[:d] = solve_triangular(
         active.factor[:d, :d], scaled_targets, lower=True, check_finite=False

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
+from scipy.linalg.lapack import dtrtri
 
 from streamgp.posterior import Head
 
@@ -21,18 +22,31 @@ class Sites(NamedTuple):
 
 
 def head_from_sites(gram: FloatArray, sites: Sites, columns: slice = slice(None)) -> Head:
-    """The posterior head of given sites, from scratch.
+    """The posterior head of given sites, from scratch; ``gram`` is overwritten.
 
     S = diag(√π),  L Lᵀ = B = 1 + S K S,  T = S L⁻ᵀ,  β = L⁻¹ S⁻¹ b
-    K gram.  Shapes: gram (d, d), sites (d,).  Cost: O(d³).
+    K gram.  Shapes: gram (d, d), sites (d,).  Cost: O(d³); memory: two matrices (d, d), gram among them.
     Hazard: none in B, whose eigenvalues are at least 1; a site without precision must carry no mean either
     and drops out.  Source: [IVM2006] eq. 4.  Oracle: tests/reference/gp_dense.py
     """
     root = np.sqrt(sites.precision)
-    scaled_gram = root[:, None] * gram * root
-    scaled_gram.flat[:: len(gram) + 1] += 1.0
-    factor = cholesky(scaled_gram, lower=True, overwrite_a=True, check_finite=False)
-    projection = solve_triangular(factor, np.diag(root), lower=True, check_finite=False).T
+    factor = scaled_cholesky(gram, root)
     scaled_targets = np.divide(sites.precision_mean, root, out=np.zeros_like(root), where=root > 0)
     targets = solve_triangular(factor, scaled_targets, lower=True, check_finite=False)
-    return Head(np.ascontiguousarray(projection), targets, columns)
+    inverse, _ = dtrtri(factor, lower=1, overwrite_c=1)
+    projection = np.ascontiguousarray(inverse.T)
+    projection *= root[:, None]
+    return Head(projection, targets, columns)
+
+
+def scaled_cholesky(gram: FloatArray, root: FloatArray) -> FloatArray:
+    """The lower factor L of 1 + S K S, in place of K (Fortran order).
+
+    S = diag(root).  Shapes: gram (d, d), root (d,).  Cost: O(d³), no other matrix.
+    """
+    gram *= root
+    gram *= root[:, None]
+    gram.flat[:: len(gram) + 1] += 1.0
+    # The matrix is symmetric: its transpose is itself, in the order that LAPACK works in.
+    factor: FloatArray = cholesky(gram.T, lower=True, overwrite_a=True, check_finite=False)
+    return factor

@@ -148,10 +148,10 @@ def _divide(demand: Demand, budget: int, threads: int) -> MemoryPlan | None:
 
 
 def _model_bytes(demand: Demand) -> int:
-    """Active inputs and factors of every head, Gram matrix and scratch of one, two snapshots: old and new."""
+    """Active inputs and the snapshot of all heads; factor and two matrices of scratch for one at a time."""
     d, p, heads = demand.n_active, demand.rows.n_features, demand.n_heads
-    snapshots = 2 * snapshot_bytes(demand.n_inputs, d, p, heads, demand.itemsize)
-    return heads * 8 * d * (p + d) + 3 * 8 * d * d + snapshots
+    snapshot = snapshot_bytes(demand.n_inputs, d, p, heads, demand.itemsize)
+    return heads * 8 * d * p + 3 * 8 * d * d + snapshot
 
 
 def _candidate_bytes(demand: Demand, n_active: int) -> int:

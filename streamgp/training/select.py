@@ -55,7 +55,7 @@ def select_stage(context: Context, state: State) -> State:
             for head, grown in zip(
                 heads, _grow_heads(context, state, heads, pool, until, watch), strict=True
             ):
-                actives[head], stopped[head] = grown, grown.count < until
+                actives[head], stopped[head] = grown.trimmed(), grown.count < until
             looks += watch.looks
     done = until >= context.plan.n_active or all(stopped) or context.is_late()
     state = replace(state, actives=tuple(actives), stopped=tuple(stopped))

@@ -20,7 +20,8 @@ def rows_and_snapshot(generator):
     inputs = generator.standard_normal((30, 2))
     gram = kernel.gram(inputs)
     heads = tuple(
-        head_from_sites(gram, Sites(np.full(30, 2.0), 3 * generator.standard_normal(30))) for _ in range(3)
+        head_from_sites(gram.copy(), Sites(np.full(30, 2.0), 3 * generator.standard_normal(30)))
+        for _ in range(3)
     )
     return generator.standard_normal((700, 2)), Snapshot(kernel, inputs, heads)
 

@@ -54,7 +54,7 @@ def make_snapshot(generator, active=24, features=3, heads=2, dtype=np.float32):
         Sites(generator.uniform(0.5, 2, active), generator.standard_normal(active)) for _ in range(heads)
     ]
     return (
-        Snapshot(kernel, inputs, tuple(head_from_sites(gram, site) for site in sites)).astype(dtype),
+        Snapshot(kernel, inputs, tuple(head_from_sites(gram.copy(), site) for site in sites)).astype(dtype),
         inputs,
         sites,
     )
