@@ -13,6 +13,12 @@ ROOT = Path(__file__).parents[1]
 SMOKE = {
     "benchmarks.limits.pass_throughput": "--rows 3000 --features 5 --active 20 --repeats 1",
     "benchmarks.limits.kernel_block": "--rows 64 --features 3 --active 16 --repeats 1",
+    "benchmarks.papers.ivm2003_table1": "--synthetic --digits 9 --scale-active 0.01",
+    "benchmarks.papers.ivm2006_pumadyn": "--synthetic --active 200 --splits 0",
+    "benchmarks.papers.ivm2006_table1": "--synthetic --digits 4 --active 50",
+    "benchmarks.papers.ivm2006_table2": "--synthetic --digits 9 --scale-active 0.01 --entries 8000",
+    "benchmarks.papers.reject_curve": "--synthetic --active 30",
+    "benchmarks.scale.ivm_scaling": "--rows 2000 4000 --active 20 40 --features 5 --test-rows 500",
 }
 
 

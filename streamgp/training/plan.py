@@ -19,6 +19,8 @@ from streamgp.posterior.snapshot import snapshot_bytes, workspace_bytes
 SPAN_BYTES = 8 * 2**20
 """Decoded bytes that a task reads at least: smaller reads do not run side by side."""
 ROWS_PER_BLOCK = (2048, 1024, 512, 256, 128, 64, 32)
+SIDE_BY_SIDE = 4
+"""Tasks that there should be room for, whatever the number of threads."""
 MOST_ACTIVE = 2**20
 MOST_CANDIDATES = 50_000
 """More would cost time and not change the selection: unless all rows fit, no more are kept."""
@@ -118,33 +120,38 @@ def _smallest(holds: Callable[[int], bool], most: int) -> int:
 
 
 def _divide(demand: Demand, budget: int, threads: int) -> MemoryPlan | None:
+    """The plan, or None where not even one small task fits beside the model."""
     model = _model_bytes(demand)
     share = (budget - model) // 2
-    for rows_per_block in ROWS_PER_BLOCK:
-        block = _block_bytes(demand, rows_per_block)
-        if 4 * block > share and rows_per_block != ROWS_PER_BLOCK[-1]:
-            continue
-        span_rows = _span_rows(demand.rows, share // 4 - block)
-        task = _span_bytes(demand.rows, span_rows) + block
-        if task > share:
-            return None
-        row = _candidate_bytes(demand, demand.n_active)
-        most = share // row
-        n_candidates = demand.rows.n_rows if most >= demand.rows.n_rows else min(most, MOST_CANDIDATES)
-        return MemoryPlan(
-            budget=budget,
-            n_active=demand.n_active,
-            n_candidates=n_candidates,
-            rows_per_block=rows_per_block,
-            span_rows=span_rows,
-            tasks_in_flight=min(threads, share // task),
-            model_bytes=model,
-            candidate_bytes=n_candidates * row,
-            task_bytes=task,
-            candidate_share=share,
-            demand=demand,
-        )
-    return None
+    tasks = [_task(demand, rows_per_block, share) for rows_per_block in ROWS_PER_BLOCK]
+    # The largest blocks of which several fit side by side; where none do, the largest of which two fit, or one.
+    fitting = [task for many in (SIDE_BY_SIDE, 2, 1) for task in tasks if many * task[2] <= share]
+    if not fitting:
+        return None
+    rows_per_block, span_rows, task_bytes = fitting[0]
+    row = _candidate_bytes(demand, demand.n_active)
+    most = share // row
+    n_candidates = demand.rows.n_rows if most >= demand.rows.n_rows else min(most, MOST_CANDIDATES)
+    return MemoryPlan(
+        budget=budget,
+        n_active=demand.n_active,
+        n_candidates=n_candidates,
+        rows_per_block=rows_per_block,
+        span_rows=span_rows,
+        tasks_in_flight=min(threads, share // task_bytes),
+        model_bytes=model,
+        candidate_bytes=n_candidates * row,
+        task_bytes=task_bytes,
+        candidate_share=share,
+        demand=demand,
+    )
+
+
+def _task(demand: Demand, rows_per_block: int, share: int) -> tuple[int, int, int]:
+    """Rows per block, rows per span and bytes of a task with blocks of this size."""
+    block = _block_bytes(demand, rows_per_block)
+    span_rows = _span_rows(demand.rows, rows_per_block, share // SIDE_BY_SIDE - block)
+    return rows_per_block, span_rows, _span_bytes(demand.rows, span_rows) + block
 
 
 def _model_bytes(demand: Demand) -> int:
@@ -172,10 +179,10 @@ def _block_bytes(demand: Demand, rows: int) -> int:
     return inputs + workspace_bytes(demand.kernel, rows, demand.n_inputs, p, demand.n_heads, demand.itemsize)
 
 
-def _span_rows(rows: Rows, most_bytes: int) -> int:
-    """Rows of a span: whole storage chunks, SPAN_BYTES where they fit, at least one chunk."""
+def _span_rows(rows: Rows, rows_per_block: int, most_bytes: int) -> int:
+    """Rows of a span: whole storage chunks, at least one, SPAN_BYTES where they fit, else one block."""
     chunk = min(rows.features.chunk_rows, rows.n_rows)
-    wanted = min(SPAN_BYTES, most_bytes // 3) // rows.row_bytes()
+    wanted = max(min(SPAN_BYTES, most_bytes // 3) // rows.row_bytes(), rows_per_block)
     return max(1, min(wanted, rows.n_rows) // chunk) * chunk
 
 
