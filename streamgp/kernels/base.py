@@ -14,7 +14,8 @@ from streamgp.errors import ParameterError
 from streamgp.kernels.parameters import (
     LOWER,
     UPPER,
-    lengthscale_prior,
+    common_lengthscale_prior,
+    feature_lengthscale_prior,
     log_normal_prior,
     positive,
     positive_or_many,
@@ -103,15 +104,18 @@ class Kernel(ABC):
     def log_prior(self, n_features: int) -> tuple[float, Doubles]:
         """Log density of the hyperpriors over the log parameters, and its gradient by them.
 
-        log variance ~ N(−1, 1);  1/w ~ Gamma with mean 1 and 1 degree of freedom, w = n_features/lengthscale²
-        for one common lengthscale, w_q = 1/lengthscale_q² for one of many; both densities are over logarithms
+        log variance ~ N(−1, 1);  Gamma with mean 1 and 1 degree of freedom for lengthscale²/n_features where it
+        is common to all features, for 1/lengthscale² where each has its own; all densities are over logarithms
         Source: [IVM2006] section 6.1.
         """
         terms = []
         for name, value in zip(self.parameter_names, self.log_parameters, strict=True):
             field = name.rpartition(".")[2]
             if field.startswith("lengthscale"):
-                terms.append(lengthscale_prior(value, 1 if "[" in field else n_features))
+                own = "[" in field
+                terms.append(
+                    feature_lengthscale_prior(value) if own else common_lengthscale_prior(value, n_features)
+                )
             else:
                 # The offset of a polynomial is not in the paper: its prior is centred on the usual 1.
                 terms.append(log_normal_prior(value, 0.0 if field == "offset" else -1.0))

@@ -43,15 +43,31 @@ def log_normal_prior(log_value: float, mean: float = -1.0) -> tuple[float, float
     return -0.5 * distance * distance - 0.5 * math.log(2.0 * math.pi), -distance
 
 
-def lengthscale_prior(log_lengthscale: float, per_feature: int = 1) -> tuple[float, float]:
-    """Log density, over the logarithm of a lengthscale, of the Gamma prior on its inverse weight.
+def common_lengthscale_prior(log_lengthscale: float, n_features: int) -> tuple[float, float]:
+    """Log density, over the logarithm of a common lengthscale, of the Gamma prior on its inverse weight.
 
-    u = 1/w = l²/per_feature ~ Gamma with mean 1 and 1 degree of freedom (shape ½, rate ½); over log l
+    u = 1/w = l²/n_features ~ Gamma with mean 1 and 1 degree of freedom (shape ½, rate ½); over log l
     log p = ½ log u − ½ u − ½ log 2π + log 2;  returned with its derivative by log l, which is 1 − u.
-    per_feature: the number of features for one common lengthscale (eq. 9), 1 for one of many (eq. 10).
     Hazard: the density is over log l, so its mode is u = 1; over u itself it would grow without bound at 0.
-    Source: [IVM2006] section 6.1, eq. 9 and 10.
+    Source: [IVM2006] section 6.1, eq. 9.
     """
-    log_u = 2.0 * log_lengthscale - math.log(per_feature)
+    value, slope = _log_gamma(2.0 * log_lengthscale - math.log(n_features))
+    return value, slope
+
+
+def feature_lengthscale_prior(log_lengthscale: float) -> tuple[float, float]:
+    """Log density, over the logarithm of one feature's lengthscale, of the same Gamma prior on its weight.
+
+    w = 1/l² ~ Gamma with mean 1 and 1 degree of freedom; returned with its derivative by log l: w − 1.
+    A feature without influence wants l → ∞: on 1/w, as for a common lengthscale, the prior would forbid that
+    at the rate of −½ l², and relevance could not be learned (pumadyn-32nm: no split of ten succeeds).
+    Source: ours; [IVM2006] section 6.3 states no hyperprior for eq. 10.
+    """
+    value, slope = _log_gamma(-2.0 * log_lengthscale)
+    return value, -slope
+
+
+def _log_gamma(log_u: float) -> tuple[float, float]:
+    """Log density over ½ log u of u ~ Gamma(½, rate ½), and its derivative by ½ log u."""
     u = math.exp(log_u)
     return 0.5 * log_u - 0.5 * u - 0.5 * math.log(2.0 * math.pi) + math.log(2.0), 1.0 - u

@@ -38,7 +38,7 @@ from streamgp.training.context import (
     make_snapshot,
     pass_settings,
 )
-from streamgp.training.hyperparameters import choose_start, learn_round
+from streamgp.training.hyperparameters import TUNING_ACTIVE, choose_start, learn_round
 from streamgp.training.plan import Demand, MemoryPlan, make_plan
 from streamgp.training.prepare import Prepared, prepare
 from streamgp.training.select import pass_precision, select_stage
@@ -126,7 +126,8 @@ def _make_context(rows: Rows, task: Task, settings: FitSettings) -> Context:
         logger.info(
             "n_active=%d is more than there are rows: all %d are used", settings.n_active, rows.n_rows
         )
-    sample, validation = draw_sample(prepared, plan, settings, plan.n_candidates)
+    size = plan.candidates_at(min(plan.n_active, TUNING_ACTIVE))
+    sample, validation = draw_sample(prepared, plan, settings, size)
     return Context(prepared, plan, settings, sample, validation, started)
 
 

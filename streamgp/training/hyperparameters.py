@@ -36,7 +36,7 @@ from streamgp.training.state import Best, State
 FloatArray = NDArray[np.float64]
 logger = logging.getLogger(__name__)
 
-ROUNDS = 6
+ROUNDS = 15
 MINOR_STEPS = 8
 SAMPLE_ROWS = 2500
 SAMPLE_ACTIVE = 250

@@ -124,7 +124,7 @@ def _divide(demand: Demand, budget: int, threads: int) -> MemoryPlan | None:
     model = _model_bytes(demand)
     share = (budget - model) // 2
     tasks = [_task(demand, rows_per_block, share) for rows_per_block in ROWS_PER_BLOCK]
-    # The largest blocks of which several fit side by side; where none do, the largest of which two fit, or one.
+    # The largest blocks of which several fit side by side; where none do, of which two fit, or one.
     fitting = [task for many in (SIDE_BY_SIDE, 2, 1) for task in tasks if many * task[2] <= share]
     if not fitting:
         return None

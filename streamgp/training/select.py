@@ -33,7 +33,11 @@ PATIENCE = 3
 
 
 def next_size(context: Context, n_active: int) -> int:
-    """Size at the end of the coming stage: twice the present one, so that all passes cost 4/3 of the last."""
+    """Size at the end of the coming stage.
+
+    Twice the present one, so that all passes cost 4/3 of the last; less, in equal parts, where that would take
+    more than a quarter of the candidates, which are then too few to be choosy.
+    """
     wanted = context.plan.n_active
     if context.holds_all_rows:
         return wanted
@@ -41,7 +45,9 @@ def next_size(context: Context, n_active: int) -> int:
     size = wanted
     while size // 2 >= max(FIRST_STAGE, n_active + 1):
         size = -(-size // 2)
-    return size
+    quarter = max(FIRST_STAGE, context.plan.candidates_at(size) // 4)
+    parts = -(-(size - n_active) // quarter)
+    return n_active - (n_active - size) // parts
 
 
 def select_stage(context: Context, state: State) -> State:

@@ -144,7 +144,7 @@ def test_prior_densities():
     assert kernel.log_prior(p)[0] == pytest.approx(expected)
     many = RBF(2.0, (3.0, 0.5))
     expected = stats.norm.logpdf(np.log(2.0), -1.0, 1.0) + sum(
-        stats.gamma.logpdf(s**2, 0.5, scale=2.0) + np.log(2.0 * s**2) for s in (3.0, 0.5)
+        stats.gamma.logpdf(s**-2, 0.5, scale=2.0) + np.log(2.0 * s**-2) for s in (3.0, 0.5)
     )
     assert many.log_prior(2)[0] == pytest.approx(expected)
 

@@ -1,0 +1,1 @@
+"""Time and memory against the size of the problem."""
