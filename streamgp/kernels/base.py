@@ -104,8 +104,8 @@ class Kernel(ABC):
     def log_prior(self, n_features: int) -> tuple[float, Doubles]:
         """Log density of the hyperpriors over the log parameters, and its gradient by them.
 
-        log variance ~ N(−1, 1);  Gamma with mean 1 and 1 degree of freedom for lengthscale²/n_features where it
-        is common to all features, for 1/lengthscale² where each has its own; all densities are over logarithms
+        log variance ~ N(−1, 1);  Gamma with mean 1 and 1 degree of freedom for lengthscale²/n_features where
+        it is common to all features, for 1/lengthscale² where each has its own; densities over logarithms
         Source: [IVM2006] section 6.1.
         """
         terms = []

@@ -35,8 +35,8 @@ PATIENCE = 3
 def next_size(context: Context, n_active: int) -> int:
     """Size at the end of the coming stage.
 
-    Twice the present one, so that all passes cost 4/3 of the last; less, in equal parts, where that would take
-    more than a quarter of the candidates, which are then too few to be choosy.
+    Twice the present one, so that all passes cost 4/3 of the last; less, in equal parts, where that would
+    take more than a quarter of the candidates, which are then too few to be choosy.
     """
     wanted = context.plan.n_active
     if context.holds_all_rows:
