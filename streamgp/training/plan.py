@@ -16,8 +16,8 @@ from streamgp.errors import BudgetError
 from streamgp.kernels import Kernel
 from streamgp.posterior.snapshot import snapshot_bytes, workspace_bytes
 
-SPAN_BYTES = 8 * 2**20
-"""Decoded bytes that a task reads at least: smaller reads do not run side by side."""
+SPAN_BYTES = 4 * 2**20
+"""Decoded bytes that a task reads where chunks are smaller: tiny reads do not run side by side."""
 ROWS_PER_BLOCK = (2048, 1024, 512, 256, 128, 64, 32)
 SIDE_BY_SIDE = 4
 """Tasks that there should be room for, whatever the number of threads."""
