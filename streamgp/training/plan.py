@@ -58,6 +58,13 @@ class MemoryPlan:
     task_bytes: int
     candidate_share: int
     demand: Demand
+    threads: int
+
+    def tasks_at(self, itemsize: int) -> int:
+        """Tasks in flight for passes in another precision: float32 leaves room for more."""
+        demand = replace(self.demand, itemsize=itemsize)
+        task = _span_bytes(demand.rows, self.span_rows) + _block_bytes(demand, self.rows_per_block)
+        return max(1, min(self.threads, self.candidate_share // task))
 
     def candidates_at(self, n_active: int) -> int:
         """Candidates that fit while the active set grows to ``n_active``: |J| d ≤ B [IVM2006] section 3.2."""
@@ -144,6 +151,7 @@ def _divide(demand: Demand, budget: int, threads: int) -> MemoryPlan | None:
         task_bytes=task_bytes,
         candidate_share=share,
         demand=demand,
+        threads=threads,
     )
 
 

@@ -150,7 +150,7 @@ def refresh(context: Context, state: State, until: int) -> Pool:
     pools = run_pass(
         prepared.rows,
         visitor,
-        context.pass_settings,
+        replace(context.pass_settings, tasks_in_flight=context.plan.tasks_at(snapshot.dtype.itemsize)),
         reading=prepared.reading(snapshot.dtype),
         snapshot=snapshot,
         spans=_next_spans(list(prepared.rows.spans()), settings.selection.refresh, state.step),
