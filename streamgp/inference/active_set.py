@@ -125,11 +125,6 @@ class Candidates:
             available=self.available[slots],
         )
 
-    @staticmethod
-    def row_bytes(n_features: int, capacity: int) -> int:
-        """Bytes of one candidate."""
-        return 8 * (n_features + capacity + 6)
-
 
 def include(
     active: ActiveSet,

@@ -2,7 +2,6 @@
 
 from streamgp.passes.block import Block, Reading, Visitor
 from streamgp.passes.evaluation import ClassEvaluation, RealEvaluation
-from streamgp.passes.gather import GatherRows
 from streamgp.passes.marginals import CollectMarginals
 from streamgp.passes.prediction import PredictionWriter
 from streamgp.passes.run import PassSettings, run_pass
@@ -12,7 +11,6 @@ __all__ = [
     "Block",
     "ClassEvaluation",
     "CollectMarginals",
-    "GatherRows",
     "PassSettings",
     "PredictionWriter",
     "Reading",
