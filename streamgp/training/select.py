@@ -36,7 +36,7 @@ def next_size(context: Context, n_active: int) -> int:
     """Size at the end of the coming stage.
 
     Twice the present one, so that all passes cost 4/3 of the last; less, in equal parts, where that would
-    take more than a sixteenth of the candidates (and more than a quarter of the present size): candidates
+    take more than a sixteenth of the candidates (and more than half of the present size): candidates
     grow stale as rows enter, and few of them leave no choice.
     """
     wanted = context.plan.n_active
@@ -46,7 +46,7 @@ def next_size(context: Context, n_active: int) -> int:
     size = wanted
     while size // 2 >= max(FIRST_STAGE, n_active + 1):
         size = -(-size // 2)
-    most = max(FIRST_STAGE, context.plan.candidates_at(size) // 16, n_active // 4)
+    most = max(FIRST_STAGE, context.plan.candidates_at(size) // 16, n_active // 2)
     parts = -(-(size - n_active) // most)
     return n_active - (n_active - size) // parts
 
