@@ -73,8 +73,10 @@ class Rows:
 
     def row_bytes(self) -> int:
         """Bytes of one row as it is stored, decoded."""
-        string_bytes = 16  # NumPy's variable-length strings keep short ones inside the array
-        targets = 0 if self.targets is None else self.targets.dtype.itemsize or string_bytes
+        string_bytes = 32  # short variable-length strings, while they are decoded
+        targets = 0
+        if self.targets is not None:
+            targets = string_bytes if self.targets.dtype.kind == "T" else self.targets.dtype.itemsize
         return self.n_features * self.features.dtype.itemsize + targets
 
     def chunk_bytes(self) -> int:

@@ -22,6 +22,8 @@ ROWS_PER_BLOCK = (2048, 1024, 512, 256, 128, 64, 32)
 SIDE_BY_SIDE = 4
 """Tasks that there should be room for, whatever the number of threads."""
 MOST_ACTIVE = 2**20
+RESERVE = 16 * 2**20
+"""Bytes (at most a third of the budget) left to what no formula counts: readers, heaps of threads."""
 MOST_CANDIDATES = 50_000
 """More would cost time and not change the selection: unless all rows fit, no more are kept."""
 
@@ -75,7 +77,8 @@ class MemoryPlan:
     @property
     def total_bytes(self) -> int:
         """Upper bound of what will be in use at once, beside Python and its libraries."""
-        return self.model_bytes + self.candidate_bytes + self.tasks_in_flight * self.task_bytes
+        tasks = self.tasks_in_flight * self.task_bytes
+        return self.model_bytes + self.candidate_bytes + tasks + _reserve(self.budget)
 
     def __str__(self) -> str:
         """A table: what, how much of it, bytes."""
@@ -87,6 +90,7 @@ class MemoryPlan:
                 f"{self.tasks_in_flight} in flight",
                 self.tasks_in_flight * self.task_bytes,
             ),
+            ("reserve", "", _reserve(self.budget)),
             ("in all", "", self.total_bytes),
             ("budget", "", self.budget),
         ]
@@ -129,7 +133,7 @@ def _smallest(holds: Callable[[int], bool], most: int) -> int:
 def _divide(demand: Demand, budget: int, threads: int) -> MemoryPlan | None:
     """The plan, or None where not even one small task fits beside the model."""
     model = _model_bytes(demand)
-    share = (budget - model) // 2
+    share = (budget - model - _reserve(budget)) // 2
     tasks = [_task(demand, rows_per_block, share) for rows_per_block in ROWS_PER_BLOCK]
     # The largest blocks of which several fit side by side; where none do, of which two fit, or one.
     fitting = [task for many in (SIDE_BY_SIDE, 2, 1) for task in tasks if many * task[2] <= share]
@@ -160,6 +164,10 @@ def _task(demand: Demand, rows_per_block: int, share: int) -> tuple[int, int, in
     block = _block_bytes(demand, rows_per_block)
     span_rows = _span_rows(demand.rows, rows_per_block, share // SIDE_BY_SIDE - block)
     return rows_per_block, span_rows, _span_bytes(demand.rows, span_rows) + block
+
+
+def _reserve(budget: int) -> int:
+    return min(RESERVE, budget // 3)
 
 
 def _model_bytes(demand: Demand) -> int:
