@@ -22,8 +22,8 @@ ROWS_PER_BLOCK = (2048, 1024, 512, 256, 128, 64, 32)
 SIDE_BY_SIDE = 4
 """Tasks that there should be room for, whatever the number of threads."""
 MOST_ACTIVE = 2**20
-RESERVE = 16 * 2**20
-"""Bytes (at most a third of the budget) left to what no formula counts: readers, heaps of threads."""
+RESERVE = 20 * 2**20
+"""Bytes (at most two fifths of the budget) left to what no formula counts: readers, heaps of threads."""
 MOST_CANDIDATES = 50_000
 """More would cost time and not change the selection: unless all rows fit, no more are kept."""
 
@@ -63,10 +63,11 @@ class MemoryPlan:
     threads: int
 
     def tasks_at(self, itemsize: int) -> int:
-        """Tasks in flight for passes in another precision: float32 leaves room for more."""
+        """Tasks in flight for passes between stages: stubs are not held then, and float32 needs less."""
         demand = replace(self.demand, itemsize=itemsize)
         task = _span_bytes(demand.rows, self.span_rows) + _block_bytes(demand, self.rows_per_block)
-        return max(1, min(self.threads, self.candidate_share // task))
+        room = self.candidate_share + 8 * self.n_candidates * self.n_active
+        return max(1, min(self.threads, room // task))
 
     def candidates_at(self, n_active: int) -> int:
         """Candidates that fit while the active set grows to ``n_active``: |J| d ≤ B [IVM2006] section 3.2."""
@@ -167,7 +168,7 @@ def _task(demand: Demand, rows_per_block: int, share: int) -> tuple[int, int, in
 
 
 def _reserve(budget: int) -> int:
-    return min(RESERVE, budget // 3)
+    return min(RESERVE, 2 * budget // 5)
 
 
 def _model_bytes(demand: Demand) -> int:
