@@ -76,7 +76,7 @@ class PickRows(Visitor[list[Pool]]):
         """Rows of both; pruned only when they have become many, because pruning copies."""
         both = earlier + later
         held = sum(len(pool.rows) for pool in both)
-        return both if held <= 2 * self.capacity else [self._prune(join(both))]
+        return both if held <= 1.25 * self.capacity else [self._prune(join(both))]
 
     def finish(self, span: Span, total: list[Pool]) -> list[Pool]:
         """One pruned pool per task."""

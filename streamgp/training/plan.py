@@ -181,11 +181,12 @@ def _model_bytes(demand: Demand) -> int:
 def _candidate_bytes(demand: Demand, n_active: int) -> int:
     """One candidate: its stub, its inputs wherever they are held, its marginals.
 
-    Inputs in float64: the sample, the head's share of the pool, its candidates; in float32: the pool of every
-    head, three times while pools merge. Stubs are kept for one head at a time, unless heads share rows.
+    Inputs in float64: the sample, four times while it is drawn and its pools merge; later once, beside the
+    head's share of a pool and its candidates; in float32: the pool of every head, four times while merging.
+    Stubs are kept for one head at a time, unless heads share rows.
     """
     stubs = 8 * n_active * (demand.n_heads if demand.shared else 1)
-    inputs = demand.rows.n_features * (3 * 8 + 3 * 4 * demand.n_heads)
+    inputs = demand.rows.n_features * (4 * 8 + 4 * 4 * demand.n_heads)
     return inputs + stubs + 8 * (16 + 3 * demand.n_heads * (3 + demand.n_heads))
 
 
