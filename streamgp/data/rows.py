@@ -71,17 +71,21 @@ class Rows:
         features = self.features.piece(span.start, span.stop)
         return features, None if self.targets is None else self.targets.piece(span.start, span.stop)
 
+    def feature_bytes(self) -> int:
+        """Bytes of one row's features as they are stored, decoded."""
+        return self.n_features * self.features.dtype.itemsize
+
     def row_bytes(self) -> int:
         """Bytes of one row as it is stored, decoded."""
         string_bytes = 32  # short variable-length strings, while they are decoded
         targets = 0
         if self.targets is not None:
             targets = string_bytes if self.targets.dtype.kind == "T" else self.targets.dtype.itemsize
-        return self.n_features * self.features.dtype.itemsize + targets
+        return self.feature_bytes() + targets
 
     def chunk_bytes(self) -> int:
         """Bytes of one storage chunk of the features, decoded."""
-        return min(self.features.chunk_rows, self.n_rows) * self.n_features * self.features.dtype.itemsize
+        return min(self.features.chunk_rows, self.n_rows) * self.feature_bytes()
 
     def cut(self, span_rows: int) -> Rows:
         """The same rows in spans of at least ``span_rows`` rows, rounded down to whole storage chunks."""

@@ -27,14 +27,25 @@ class Standardizer:
     @staticmethod
     def workspace_bytes(rows: int, n_features: int) -> int:
         """Temporary bytes of :meth:`apply` beside its result."""
-        return rows * n_features * 8
+        return min(rows, _tile_rows(n_features)) * n_features * 8
 
-    def apply(self, features: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
+    def apply(
+        self, features: NDArray[Any], dtype: DTypeLike, out: NDArray[Any] | None = None
+    ) -> NDArray[Any]:
         """Standardised rows, C-contiguous, in the pass's type."""
-        centred = np.subtract(features, self.shift, dtype=np.float64)
-        out = np.empty(features.shape, dtype)
-        np.divide(centred, self.scale, out=out, casting="same_kind")
+        if out is None:
+            out = np.empty(features.shape, dtype)
+        size = _tile_rows(features.shape[1])
+        for start in range(0, len(features), size):
+            tile = slice(start, start + size)
+            centred = np.subtract(features[tile], self.shift, dtype=np.float64)
+            np.divide(centred, self.scale, out=out[tile], casting="same_kind")
         return out
+
+
+def _tile_rows(n_features: int) -> int:
+    """Rows at a time, so that their float64 copies stay in cache."""
+    return max(1, 2**15 // n_features)
 
 
 def choose_standardizer(

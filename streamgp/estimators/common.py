@@ -108,8 +108,15 @@ def planned(estimator: Any, rows: Rows) -> tuple[Rows, PassSettings]:
             f"rows have {rows.n_features} features, but the model was fitted to {estimator.n_features_in_}"
         )
     snapshot, settings = estimator.model_.snapshot, fit_settings(estimator)
+    largest = max(len(head.projected_targets) for head in snapshot.heads)
     demand = Demand(
-        rows, snapshot.kernel, len(snapshot.active_inputs), len(snapshot.heads), snapshot.dtype.itemsize
+        rows,
+        snapshot.kernel,
+        largest,
+        len(snapshot.heads),
+        snapshot.dtype.itemsize,
+        shared=len(snapshot.active_inputs) == largest,
+        fitted=True,
     )
     plan = make_plan(demand, settings.memory_budget, available_threads())
     return rows.cut(plan.span_rows), PassSettings(

@@ -20,8 +20,12 @@ from streamgp.passes.run import available_threads
 
 FloatArray = NDArray[np.float64]
 
-TILE_ROWS = 2048
-"""Candidates that are brought up to date at a time: bounds the scratch beside their stubs."""
+_TILE_VALUES = 2**17
+
+
+def tile_rows(n_new: int) -> int:
+    """Candidates that are brought up to date at a time: bounds the scratch beside their stubs."""
+    return min(max(_TILE_VALUES // n_new, 128), 4096)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +100,8 @@ class Candidates:
     ) -> Candidates:
         """Candidates before any inclusion: their marginals are the prior's."""
         order = np.argsort(rows, kind="stable")
-        inputs = np.ascontiguousarray(inputs[order])
+        if not np.array_equal(order, np.arange(len(rows))):  # inputs are large: not copied without need
+            inputs = np.ascontiguousarray(inputs[order])
         prior = kernel.diagonal(inputs) + kernel.nugget(inputs)
         return Candidates(
             rows[order],
@@ -178,10 +183,10 @@ def catch_up(active: ActiveSet, candidates: Candidates, kernel: Kernel, since: i
     if since == 0:
         candidates.mean[:] = 0.0
         candidates.variance[:] = candidates.prior_variance
-    new = slice(since, d)
+    new, size = slice(since, d), tile_rows(d - since)
 
     def update(start: int) -> None:
-        tile = slice(start, start + TILE_ROWS)
+        tile = slice(start, start + size)
         block = kernel.block(candidates.inputs[tile], active.inputs[new])
         block *= np.sqrt(active.precision[new])
         block -= candidates.stubs[tile, :since] @ active.factor[new, :since].T
@@ -195,7 +200,7 @@ def catch_up(active: ActiveSet, candidates: Candidates, kernel: Kernel, since: i
 
     # Tiles touch different rows, so their order, and the number of threads, do not change a bit.
     with single_threaded_blas(), ThreadPoolExecutor(available_threads()) as pool:
-        list(pool.map(update, range(0, len(candidates.rows), TILE_ROWS)))
+        list(pool.map(update, range(0, len(candidates.rows), size)))
 
 
 def refresh_factor(active: ActiveSet, kernel: Kernel) -> None:

@@ -153,7 +153,7 @@ class Kernel(ABC):
         if out is None:
             out = np.empty((left.shape[0], right.shape[0]), left.dtype)
         tiles = self._tiles(right, inputs=False)
-        for rows in row_tiles(left.shape[0], right.shape[0], left.itemsize):
+        for rows in row_tiles(len(left), len(right), left.shape[1], left.itemsize):
             tiles.fill(left[rows], out[rows])
         return out
 
@@ -180,7 +180,7 @@ class Kernel(ABC):
 
         For contiguous rows of one dtype; others are copied first.
         """
-        tile = min(rows, tile_rows(n_active, itemsize))
+        tile = min(rows, tile_rows(n_active, n_features, itemsize))
         # Scaled copies and norms: of the left tile once, of the right rows twice if they are normalized.
         copies = (2 * n_active + tile) * (n_features + 2) * itemsize
         # Values to be combined, and marks of refined pairs; small vectors and casting buffers.
@@ -222,7 +222,7 @@ class Kernel(ABC):
     def _contracted(self, left: Floats, right: Floats, weights: Floats, inputs: bool) -> Tiles:
         left, right = self._checked_pair(left, right)
         tiles = self._tiles(right, inputs)
-        for rows in row_tiles(left.shape[0], right.shape[0], left.itemsize):
+        for rows in row_tiles(len(left), len(right), left.shape[1], left.itemsize):
             tiles.contract(left[rows], np.ascontiguousarray(weights[rows], left.dtype))
         return tiles
 

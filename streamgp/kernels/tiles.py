@@ -19,15 +19,15 @@ _TILE_BYTES = 512 * 1024
 _FEWEST_ROWS, _MOST_ROWS = 128, 1024
 
 
-def tile_rows(n_active: int, itemsize: int) -> int:
-    """Rows of a tile: half a MiB of it, but enough rows for a matrix product to run at full rate."""
-    fitting = _TILE_BYTES // max(1, n_active * itemsize)
+def tile_rows(n_active: int, n_features: int, itemsize: int) -> int:
+    """Rows of a tile: half a MiB of values, and of rows to be scaled, but enough for BLAS's full rate."""
+    fitting = _TILE_BYTES // max(1, max(n_active, n_features) * itemsize)
     return min(max(fitting, _FEWEST_ROWS), _MOST_ROWS)
 
 
-def row_tiles(n_rows: int, n_active: int, itemsize: int) -> Iterator[slice]:
+def row_tiles(n_rows: int, n_active: int, n_features: int, itemsize: int) -> Iterator[slice]:
     """Consecutive tiles of rows; they depend on the shape only, and so do all sums over them."""
-    size = tile_rows(n_active, itemsize)
+    size = tile_rows(n_active, n_features, itemsize)
     for start in range(0, n_rows, size):
         yield slice(start, min(start + size, n_rows))
 

@@ -19,10 +19,12 @@ class Block(NamedTuple):
     """Consecutive rows of the store.
 
     ``features`` and ``targets`` are as stored where the pass has no :class:`Reading`, else standardised and
-    encoded. ``marginals`` belong to the pass's snapshot.
+    encoded; ``stored`` are the features as stored in either case. ``marginals`` belong to the pass's
+    snapshot. Arrays of features are reused for the next block: what a visitor keeps, it copies.
     """
 
     start: int
+    stored: NDArray[Any]
     features: NDArray[Any]
     targets: NDArray[Any] | None
     marginals: Marginals | None
@@ -40,6 +42,13 @@ class Reading:
     standardizer: Standardizer
     targets: Targets | None
     dtype: np.dtype[Any]
+
+
+class Buffers(NamedTuple):
+    """Arrays that a task uses for one block after the other: standardised features, kernel block."""
+
+    features: NDArray[Any] | None
+    kernel: NDArray[Any] | None
 
 
 class Visitor(ABC, Generic[T]):
@@ -76,13 +85,31 @@ class Job:
     snapshot: Snapshot | None
     rows_per_block: int
 
-    def block(self, start: int, features: NDArray[Any], targets: NDArray[Any] | None) -> Block:
-        """Prepare stored rows for the visitor."""
+    def buffers(self, rows: int) -> Buffers:
+        """Room for blocks of at most so many rows."""
+        features = kernel = None
         if self.reading is not None:
-            features = self.reading.standardizer.apply(features, self.reading.dtype)
+            features = np.empty((rows, len(self.reading.standardizer.shift)), self.reading.dtype)
+        if self.snapshot is not None:
+            kernel = np.empty((rows, len(self.snapshot.active_inputs)), self.snapshot.dtype)
+        return Buffers(features, kernel)
+
+    def block(
+        self, start: int, stored: NDArray[Any], targets: NDArray[Any] | None, buffers: Buffers
+    ) -> Block:
+        """Prepare stored rows for the visitor."""
+        features = stored
+        if self.reading is not None:
+            assert buffers.features is not None
+            features = self.reading.standardizer.apply(
+                stored, self.reading.dtype, out=buffers.features[: len(stored)]
+            )
             if targets is not None and self.reading.targets is not None:
                 targets = self.reading.targets.encode(targets)
         marginals = None
         if self.snapshot is not None:
-            marginals = self.snapshot.marginals(features, self.visitor.needs_variance)
-        return Block(start, features, targets, marginals)
+            assert buffers.kernel is not None
+            marginals = self.snapshot.marginals(
+                features, self.visitor.needs_variance, kernel_out=buffers.kernel[: len(stored)]
+            )
+        return Block(start, stored, features, targets, marginals)

@@ -19,7 +19,7 @@ Scores = Callable[[FloatArray, Marginals], FloatArray]
 
 
 class Pool(NamedTuple):
-    """Rows with what selects them.
+    """Rows with what selects them; features are as stored, which is small and exact.
 
     Shapes: rows, targets, keys (m,), features (m, p), scores (m, heads). Rows are in the order of the store.
     """
@@ -34,18 +34,24 @@ class Pool(NamedTuple):
         """Some of the rows."""
         return Pool(*(column[places] for column in self))
 
+    def without_features(self) -> Pool:
+        """The same rows, their features left out: what decides about them is small."""
+        return self._replace(features=self.features[:, :0])
+
 
 @dataclass(frozen=True, eq=False)
 class PickRows(Visitor[list[Pool]]):
     """Keeps the rows of best score for each head, and a stratified random sample beside them.
 
     ``per_head`` rows of best score are kept for each head; of each class (target code; one class for real
-    targets) ``quotas`` rows of smallest key. ``excluded`` rows (sorted) are passed over, ``always`` rows
-    kept. Without ``scores`` it is the random sample alone. Ties go to the lowest row.
+    targets) ``quotas`` rows of smallest key, none of which reaches ``key_bounds``. ``excluded`` rows (sorted)
+    are passed over, ``always`` rows kept. Without ``scores`` it is the random sample alone. Ties go to the
+    lowest row.
     """
 
     keys: Keys
     quotas: NDArray[np.int64]
+    key_bounds: FloatArray
     excluded: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     always: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     scores: Scores | None = None
@@ -56,11 +62,6 @@ class PickRows(Visitor[list[Pool]]):
         """Yes, where there are scores."""
         return self.scores is not None
 
-    @property
-    def capacity(self) -> int:
-        """Rows that are kept at most, for one head."""
-        return int(self.quotas.sum()) + self.per_head + len(self.always)
-
     def visit(self, block: Block) -> list[Pool]:
         """The block's rows that are not excluded, pruned."""
         assert block.targets is not None
@@ -69,32 +70,37 @@ class PickRows(Visitor[list[Pool]]):
         if self.scores is not None:
             assert block.marginals is not None
             scores = self.scores(block.targets, block.marginals)
-        pool = Pool(rows, block.features, block.targets, self.keys(rows), scores)
-        return [self._prune(pool.take(np.flatnonzero(~is_among(rows, self.excluded))))]
+        pool = Pool(rows, block.stored, block.targets, self.keys(rows), scores)
+        eligible = np.flatnonzero(~is_among(rows, self.excluded))
+        return [gather([pool], eligible[self._keep([pool.without_features().take(eligible)])])]
 
     def merge(self, earlier: list[Pool], later: list[Pool]) -> list[Pool]:
         """Rows of both; pruned only when they have become many, because pruning copies."""
         both = earlier + later
+        heads = both[0].scores.shape[1]
+        most = int(self.quotas.sum()) + len(self.always) + heads * self.per_head
         held = sum(len(pool.rows) for pool in both)
-        return both if held <= 1.25 * self.capacity else [self._prune(join(both))]
+        return both if held <= 1.25 * most else [self.pooled(both)]
 
     def finish(self, span: Span, total: list[Pool]) -> list[Pool]:
         """One pruned pool per task."""
         return [self.pooled(total)]
 
     def pooled(self, total: list[Pool]) -> Pool:
-        """The result of a pass as one pool."""
-        return self._prune(join(total))
+        """The rows worth keeping of several pools, as one."""
+        return gather(total, np.flatnonzero(self._keep(total)))
 
-    def _prune(self, pool: Pool) -> Pool:
-        keep = is_among(pool.rows, self.always)
-        for code, quota in enumerate(self.quotas):
-            one_class = len(self.quotas) == 1
-            members = np.arange(len(pool.rows)) if one_class else np.flatnonzero(pool.targets == code)
-            keep[members[smallest(pool.keys[members], int(quota))]] = True
-        for head in range(pool.scores.shape[1]):
-            keep[smallest(-pool.scores[:, head], self.per_head)] = True
-        return pool if keep.all() else pool.take(np.flatnonzero(keep))
+    def _keep(self, pools: list[Pool]) -> NDArray[np.bool_]:
+        """Which of the pools' rows, counted through, are worth keeping."""
+        rows, _, targets, keys, scores = _joined_without_features(pools)
+        keep = is_among(rows, self.always)
+        for code, (quota, bound) in enumerate(zip(self.quotas, self.key_bounds, strict=True)):
+            drawn = keys < bound
+            members = np.flatnonzero(drawn if len(self.quotas) == 1 else drawn & (targets == code))
+            keep[members[smallest(keys[members], int(quota))]] = True
+        for head in range(scores.shape[1]):
+            keep[smallest(-scores[:, head], self.per_head)] = True
+        return keep
 
 
 def is_among(rows: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -103,9 +109,26 @@ def is_among(rows: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.bo
     return among
 
 
-def join(pools: list[Pool]) -> Pool:
-    """All rows of several pools."""
-    return Pool(*(np.concatenate(columns) for columns in zip(*pools, strict=True)))
+def _joined_without_features(pools: list[Pool]) -> Pool:
+    """The narrow columns of several pools."""
+    bare = [pool.without_features() for pool in pools]
+    return (
+        bare[0] if len(bare) == 1 else Pool(*(np.concatenate(columns) for columns in zip(*bare, strict=True)))
+    )
+
+
+def gather(pools: list[Pool], places: NDArray[np.int64]) -> Pool:
+    """Some rows of several pools, counted through, as one pool: every feature is copied once."""
+    rows, _, targets, keys, scores = _joined_without_features(pools)
+    first = pools[0].features
+    features = np.empty((len(places), first.shape[1]), first.dtype)
+    start = taken = 0
+    for pool in pools:
+        stop = start + len(pool.rows)
+        here = places[np.searchsorted(places, start) : np.searchsorted(places, stop)] - start
+        np.take(pool.features, here, axis=0, out=features[taken : taken + len(here)], mode="clip")
+        start, taken = stop, taken + len(here)
+    return Pool(rows[places], features, targets[places], keys[places], scores[places])
 
 
 def smallest(values: FloatArray, count: int) -> NDArray[np.int64]:

@@ -13,22 +13,24 @@ from dask.base import is_dask_collection
 from distributed import WorkerPlugin
 from threadpoolctl import threadpool_limits
 
+from streamgp.budget import return_large_allocations
 from streamgp.passes.threads import Advance
 
 T = TypeVar("T")
 
 
-class SingleThreadedBlas(WorkerPlugin):  # type: ignore[misc]
-    """Limits BLAS to one thread, once per worker process and for as long as the worker lives."""
+class WorkerSetup(WorkerPlugin):  # type: ignore[misc]
+    """One BLAS thread, and freed memory given back: once per process, as long as the worker lives."""
 
-    name = "streamgp-single-threaded-blas"
+    name = "streamgp-worker-setup"
 
     def setup(self, worker: Any) -> None:
-        """Set the limit."""
+        """Set the limits."""
+        return_large_allocations()
         self._limit = threadpool_limits(limits=1, user_api="blas")
 
     def teardown(self, worker: Any) -> None:
-        """Lift it again."""
+        """Lift the limit of BLAS again."""
         self._limit.restore_original_limits()
 
 
@@ -51,7 +53,7 @@ class Cluster:
         merge: Callable[[T, T], T],
     ) -> T:
         """Fold on the workers; partial results are merged here, in order."""
-        self.client.register_plugin(SingleThreadedBlas())
+        self.client.register_plugin(WorkerSetup())
         common = self._ship_once(shared)
         queue, flight, window = iter(items), deque[Any](), self._window()
         merged: list[T] = []

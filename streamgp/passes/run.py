@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import dask
 from tqdm.auto import tqdm
 
-from streamgp.budget import release_memory
+from streamgp.budget import return_large_allocations
 from streamgp.data import Rows, Span
 from streamgp.data.columns import load
 from streamgp.passes.block import Job, Reading, Visitor
@@ -35,12 +35,11 @@ def visit_span(job: Job, span: Span, features_piece: Any, targets_piece: Any) ->
     """The task: read a span of whole chunks, visit it in blocks of rows, merge in order."""
     features = load(features_piece)
     targets = None if targets_piece is None else load(targets_piece)
-    total = None
+    total, buffers = None, job.buffers(min(span.rows, job.rows_per_block))
     for begin in range(0, span.rows, job.rows_per_block):
         end = min(begin + job.rows_per_block, span.rows)
-        block = job.block(
-            span.start + begin, features[begin:end], None if targets is None else targets[begin:end]
-        )
+        here = None if targets is None else targets[begin:end]
+        block = job.block(span.start + begin, features[begin:end], here, buffers)
         part = job.visitor.visit(block)
         total = part if total is None else job.visitor.merge(total, part)
     return job.visitor.finish(span, total)
@@ -61,6 +60,7 @@ def run_pass(
     The same store and the same ``rows_per_block`` give the same bits, on threads and on any cluster of the
     same kind of processor; another chunking gives the same result up to rounding.
     """
+    return_large_allocations()
     chosen = list(rows.spans() if spans is None else spans)
     job = Job(visitor, reading, snapshot, settings.rows_per_block)
     hidden = None if settings.progress is None else not settings.progress  # None: silent unless a terminal
@@ -70,7 +70,6 @@ def run_pass(
         lengths = iter([span.rows for span in chosen])
         fold = _folder(settings, lambda: bar.update(next(lengths)))
         result: T = fold(visit_span, job, ((span, *rows.pieces(span)) for span in chosen), visitor.merge)
-    release_memory()
     return result
 
 

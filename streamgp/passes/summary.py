@@ -31,8 +31,12 @@ class Moments:
             invalid="ignore", over="ignore"
         ):  # values that are not finite are told by row and column
             mean = values.mean(axis=0, dtype=np.float64)
-            centred = values - mean
-            return Moments(len(values), mean, np.einsum("ij,ij->j", centred, centred))
+            deviations = np.zeros_like(mean)
+            size = max(1, 2**15 // len(mean))  # tiles that stay in cache while they are float64
+            for start in range(0, len(values), size):
+                centred = values[start : start + size] - mean
+                deviations += np.einsum("ij,ij->j", centred, centred)
+            return Moments(len(values), mean, deviations)
 
     def merged(self, later: Moments) -> Moments:
         """Moments of both samples.

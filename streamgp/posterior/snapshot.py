@@ -69,13 +69,15 @@ class Snapshot:
         )
         return Snapshot(self.kernel, self.active_inputs.astype(dtype, copy=False), heads)
 
-    def marginals(self, features: NDArray[Any], with_variance: bool = True) -> Marginals:
-        """Latent mean and variance of standardised rows.
+    def marginals(
+        self, features: NDArray[Any], with_variance: bool = True, kernel_out: NDArray[Any] | None = None
+    ) -> Marginals:
+        """Latent mean and variance of standardised rows; ``kernel_out`` is room for the kernel block.
 
         Cost per row: 2 p D flops for the kernel, then D for the means alone, about d² a head with variances.
         Hazard: the variance is a difference; rounding below zero is clamped to zero.
         """
-        block = self.kernel.block(features, self.active_inputs)
+        block = self.kernel.block(features, self.active_inputs, out=kernel_out)
         means = np.empty((len(features), len(self.heads)))
         if not with_variance:
             for number, head in enumerate(self.heads):

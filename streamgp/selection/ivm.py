@@ -15,6 +15,8 @@ from streamgp.selection.scores import SCORES, Score
 
 FloatArray = NDArray[np.float64]
 
+HOT_ROWS = 1024
+
 
 @dataclass(frozen=True)
 class IVM:
@@ -39,7 +41,7 @@ class IVM:
     """
 
     score: str = "information_gain"
-    hot: int | None = 1024
+    hot: int | None = HOT_ROWS
     delay: int = 32
     retained: float = 0.75
     refresh: float = 1.0

@@ -31,6 +31,16 @@ class RowKeys:
         return keys
 
 
+def key_bounds(quotas: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Keys that the ``quotas`` smallest of each class surely stay below, so that others need not be held.
+
+    The m-th smallest of n uniform keys exceeds (m + 7√m + 20)/n with a probability below 1e-9; should it,
+    a few rows fewer are drawn.  Shapes: (k,), (k,) → (k,).
+    """
+    bounds: NDArray[np.float64] = (quotas + 7.0 * np.sqrt(quotas) + 20.0) / np.maximum(counts, 1)
+    return bounds
+
+
 def stratified_quotas(counts: NDArray[np.int64], size: int, least_share: float = 0.0) -> NDArray[np.int64]:
     """How many rows to draw from each class: by its share, and at least ``least_share`` of an equal part.
 

@@ -24,13 +24,12 @@ def calibrate_heads(context: Context, state: State) -> State:
         return replace(state, phase="done")
     sample = context.sample
     chosen = np.sort(np.argsort(sample.keys, kind="stable")[:CALIBRATION_ROWS])
+    inputs = context.inputs(sample.features[chosen])
     weights = _weights(context, sample.targets[chosen])
     calibrations = []
     for head, (active, likelihood) in enumerate(zip(state.actives, state.likelihoods, strict=True)):
         targets = context.head_targets(sample.targets[chosen], head)
-        mean, variance = sample_marginals(
-            state.kernel, active, sample.rows[chosen], sample.features[chosen], targets
-        )
+        mean, variance = sample_marginals(state.kernel, active, sample.rows[chosen], inputs, targets)
         calibrations.append(calibrate(likelihood, targets, mean, variance, weights))
     state = replace(state, calibrations=tuple(calibrations))
     density = float(np.mean([calibration.log_density for calibration in calibrations]))

@@ -20,7 +20,7 @@ from streamgp.passes import PassSettings
 from streamgp.passes.candidates import PickRows, Pool, smallest
 from streamgp.passes.run import run_pass
 from streamgp.posterior import Head, Precision, Snapshot
-from streamgp.selection import IVM, RowKeys, stratified_quotas
+from streamgp.selection import IVM, RowKeys, key_bounds, stratified_quotas
 from streamgp.training.plan import MemoryPlan
 from streamgp.training.prepare import Prepared
 from streamgp.training.state import State
@@ -79,6 +79,10 @@ class Context:
         """Whether the sample is the whole training set: then no pass is needed to refresh candidates."""
         return len(self.sample.rows) + len(self.validation.rows) == self.prepared.rows.n_rows
 
+    def inputs(self, stored: NDArray[Any]) -> FloatArray:
+        """Stored features as the model sees them, exactly: standardised in float64."""
+        return self.prepared.standardizer.apply(stored, np.float64)
+
     def head_targets(self, encoded: FloatArray, head: int) -> FloatArray:
         """What a head has to learn from encoded targets."""
         return head_targets(self.prepared.targets, encoded, head)
@@ -126,15 +130,16 @@ def draw_sample(prepared: Prepared, plan: MemoryPlan, settings: FitSettings, siz
     held_out = stratified_quotas(counts, min(share, size // 4 if size < counts.sum() else share))
     quotas = np.minimum(counts, held_out + stratified_quotas(counts, size, least_share=0.25))
     keys = RowKeys(_entropy(settings.seed, 0))
-    visitor = PickRows(keys, quotas, always=named)
+    visitor = PickRows(keys, quotas, key_bounds(quotas, counts), always=named)
     pools = run_pass(
         prepared.rows,
         visitor,
         pass_settings(plan, settings),
-        reading=prepared.reading(np.float64),
+        reading=prepared.reading(np.float32),
         label="sample",
     )
     pool = visitor.pooled(pools)
+    del pools  # as large as the pool itself
     chosen = np.isin(pool.rows, named)
     for code, quota in enumerate(held_out):
         one_class = len(held_out) == 1

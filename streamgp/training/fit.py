@@ -133,31 +133,32 @@ def _make_context(rows: Rows, task: Task, settings: FitSettings) -> Context:
 
 def _first_state(context: Context) -> State:
     settings, heads = context.settings, context.n_heads
-    inputs = context.sample.features
-    kernel = settings.kernel or default_kernel(inputs, context)
+    kernel = settings.kernel or default_kernel(context)
     return State(
         phase="start" if settings.learning is not None else "select",
         kernel=kernel,
         likelihoods=_likelihoods(context.prepared, settings.likelihood),
-        actives=tuple(ActiveSet.empty(0, inputs.shape[1]) for _ in range(heads)),
+        actives=tuple(ActiveSet.empty(0, context.prepared.rows.n_features) for _ in range(heads)),
         calibrations=(UNCALIBRATED,) * heads,
         stopped=(False,) * heads,
     )
 
 
-def default_kernel(inputs: FloatArray, context: Context) -> Kernel:
+def default_kernel(context: Context) -> Kernel:
     """RBF of the median distance among (at most 1000) rows, plus a little of a linear kernel.
 
     One lengthscale for each feature where they are few and will be learned.
     """
-    sample = inputs[:: max(1, len(inputs) // 1000)][:1000]
+    stored = context.sample.features
+    sample = context.inputs(stored[:: max(1, len(stored) // 1000)][:1000])
+    n_features = sample.shape[1]
     median = float(np.median(pdist(sample))) if len(sample) > 1 else 0.0
-    lengthscale = median if np.isfinite(median) and median > 0 else float(np.sqrt(inputs.shape[1]))
+    lengthscale = median if np.isfinite(median) and median > 0 else float(np.sqrt(n_features))
     classification = isinstance(context.prepared.targets, ClassTargets)
     variance = 30.0 if classification else 1.0
-    per_feature = context.settings.learning is not None and inputs.shape[1] <= MOST_ARD_FEATURES
-    lengthscales = (lengthscale,) * inputs.shape[1] if per_feature else lengthscale
-    return RBF(variance, lengthscales) + Linear(0.1 * variance / inputs.shape[1])
+    per_feature = context.settings.learning is not None and n_features <= MOST_ARD_FEATURES
+    lengthscales = (lengthscale,) * n_features if per_feature else lengthscale
+    return RBF(variance, lengthscales) + Linear(0.1 * variance / n_features)
 
 
 def _likelihoods(prepared: Prepared, likelihood: Likelihood | None) -> tuple[Likelihood, ...]:

@@ -123,7 +123,7 @@ def _tasks(context: Context, rows: int = SAMPLE_ROWS) -> list[Task]:
     """The sample's rows of smallest key, fewer for each head where there are many."""
     size = max(500, rows // min(context.n_heads, 5))
     chosen = np.sort(np.argsort(context.sample.keys, kind="stable")[:size])
-    inputs = context.sample.features[chosen].astype(np.float64, copy=False)
+    inputs = context.inputs(context.sample.features[chosen])
     encoded = context.sample.targets[chosen]
     return [Task(inputs, context.head_targets(encoded, head)) for head in range(context.n_heads)]
 

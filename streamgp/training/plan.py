@@ -15,6 +15,7 @@ from streamgp.data import Rows, Standardizer
 from streamgp.errors import BudgetError
 from streamgp.kernels import Kernel
 from streamgp.posterior.snapshot import snapshot_bytes, workspace_bytes
+from streamgp.selection.ivm import HOT_ROWS
 
 SPAN_BYTES = 4 * 2**20
 """Decoded bytes that a task reads where chunks are smaller: tiny reads do not run side by side."""
@@ -23,14 +24,19 @@ SIDE_BY_SIDE = 4
 """Tasks that there should be room for, whatever the number of threads."""
 MOST_ACTIVE = 2**20
 RESERVE = 20 * 2**20
-"""Bytes (at most two fifths of the budget) left to what no formula counts: readers, heaps of threads."""
+"""Bytes (at most two fifths of the budget) left to what no formula counts: readers, scratch of threads."""
+POOL_COPIES = 2.25
+"""How often a candidate is held while pools are merged: a quarter too many of them, and the result."""
 MOST_CANDIDATES = 50_000
 """More would cost time and not change the selection: unless all rows fit, no more are kept."""
 
 
 @dataclass(frozen=True)
 class Demand:
-    """What is asked of the memory: the data's shape, the model's size."""
+    """What is asked of the memory: the data's shape, the model's size, and whether it is fitted already.
+
+    ``n_active`` counts the active rows of one head, the largest.
+    """
 
     rows: Rows
     kernel: Kernel
@@ -38,6 +44,7 @@ class Demand:
     n_heads: int
     itemsize: int
     shared: bool = False
+    fitted: bool = False
 
     @property
     def n_inputs(self) -> int:
@@ -101,8 +108,8 @@ class MemoryPlan:
 def make_plan(demand: Demand, budget: int, threads: int) -> MemoryPlan:
     """Divide the budget, or say what would fit.
 
-    The model comes first; half of the rest is for tasks, half for candidates
-    (|J| d ≤ B, [IVM2006] section 3.2).
+    The model comes first; half of the rest is for tasks, half for candidates (|J| d ≤ B, [IVM2006]
+    section 3.2), of which a fitted model has none.
     """
     plan = _divide(demand, budget, threads)
     if plan is not None:
@@ -112,10 +119,12 @@ def make_plan(demand: Demand, budget: int, threads: int) -> MemoryPlan:
     def too_many(n_active: int) -> bool:
         return _divide(replace(demand, n_active=n_active), budget, 1) is None
 
-    largest = _smallest(too_many, MOST_ACTIVE) - 1
+    largest = 0 if demand.fitted else _smallest(too_many, MOST_ACTIVE) - 1
     remedy = f"give memory_budget='{-(-needed // 2**20)}MiB' or more"
     if largest > 0:
         found = f"the largest active set that fits is n_active={largest}; for {demand.n_active} rows {remedy}"
+    elif demand.fitted:
+        found = f"the model does not fit beside one task: {remedy}"
     else:
         chunk = format_size(demand.rows.chunk_bytes())
         found = f"not one active row fits beside a storage chunk of {chunk}: {remedy}, or store smaller ones"
@@ -134,7 +143,8 @@ def _smallest(holds: Callable[[int], bool], most: int) -> int:
 def _divide(demand: Demand, budget: int, threads: int) -> MemoryPlan | None:
     """The plan, or None where not even one small task fits beside the model."""
     model = _model_bytes(demand)
-    share = (budget - model - _reserve(budget)) // 2
+    room = budget - model - _reserve(budget)
+    share = room if demand.fitted else room // 2
     tasks = [_task(demand, rows_per_block, share) for rows_per_block in ROWS_PER_BLOCK]
     # The largest blocks of which several fit side by side; where none do, of which two fit, or one.
     fitting = [task for many in (SIDE_BY_SIDE, 2, 1) for task in tasks if many * task[2] <= share]
@@ -144,6 +154,7 @@ def _divide(demand: Demand, budget: int, threads: int) -> MemoryPlan | None:
     row = _candidate_bytes(demand, demand.n_active)
     most = share // row
     n_candidates = demand.rows.n_rows if most >= demand.rows.n_rows else min(most, MOST_CANDIDATES)
+    n_candidates = 0 if demand.fitted else n_candidates
     return MemoryPlan(
         budget=budget,
         n_active=demand.n_active,
@@ -172,22 +183,29 @@ def _reserve(budget: int) -> int:
 
 
 def _model_bytes(demand: Demand) -> int:
-    """Active inputs and the snapshot of all heads; factor and two matrices of scratch for one at a time."""
+    """Active inputs and the snapshot of all heads; factor and two matrices of scratch for one at a time.
+
+    Active rows are met again among the best candidates of a pass, and the hottest candidates are copied.
+    """
     d, p, heads = demand.n_active, demand.rows.n_features, demand.n_heads
     snapshot = snapshot_bytes(demand.n_inputs, d, p, heads, demand.itemsize)
-    return heads * 8 * d * p + 3 * 8 * d * d + snapshot
+    if demand.fitted:
+        return snapshot
+    again = heads * d * POOL_COPIES * demand.rows.feature_bytes()
+    hot = 8 * min(HOT_ROWS, demand.rows.n_rows) * (p + d)
+    return heads * 8 * d * p + 3 * 8 * d * d + snapshot + int(again) + hot
 
 
 def _candidate_bytes(demand: Demand, n_active: int) -> int:
     """One candidate: its stub, its inputs wherever they are held, its marginals.
 
-    Inputs in float64: the sample, four times while it is drawn and its pools merge; later once, beside the
-    head's share of a pool and its candidates; in float32: the pool of every head, four times while merging.
-    Stubs are kept for one head at a time, unless heads share rows.
+    Inputs as stored: the sample with the rows held out (one for every four), the pool of every head while it
+    is merged; in float64: of one head. Stubs are kept for one head at a time, unless heads share rows.
     """
     stubs = 8 * n_active * (demand.n_heads if demand.shared else 1)
-    inputs = demand.rows.n_features * (4 * 8 + 4 * 4 * demand.n_heads)
-    return inputs + stubs + 8 * (16 + 3 * demand.n_heads * (3 + demand.n_heads))
+    stored = demand.rows.feature_bytes() * (1.25 + demand.n_heads * POOL_COPIES)
+    scalars = 8 * (16 + 3 * demand.n_heads * (3 + demand.n_heads))
+    return int(stored) + 8 * demand.rows.n_features + stubs + scalars
 
 
 def _block_bytes(demand: Demand, rows: int) -> int:
@@ -205,5 +223,5 @@ def _span_rows(rows: Rows, rows_per_block: int, most_bytes: int) -> int:
 
 
 def _span_bytes(rows: Rows, span_rows: int) -> int:
-    """Reading a span: the decoded rows, and one chunk twice more (as stored, and while it is decoded)."""
-    return span_rows * rows.row_bytes() + 2 * rows.chunk_bytes()
+    """Reading a span: decoded rows, those that a visitor keeps, two chunks more (stored, being decoded)."""
+    return 2 * span_rows * rows.row_bytes() + 2 * rows.chunk_bytes()

@@ -15,7 +15,7 @@ from streamgp.inference.active_set import ActiveSet, Candidates, catch_up, refre
 from streamgp.passes.candidates import PickRows, Pool, is_among, smallest
 from streamgp.passes.run import run_pass
 from streamgp.posterior import Snapshot, choose_dtype
-from streamgp.selection import HeadScores, stratified_quotas
+from streamgp.selection import HeadScores, key_bounds, stratified_quotas
 from streamgp.training.context import Context, class_counts, make_snapshot, refresh_keys
 from streamgp.training.greedy import Enough, Learner, grow
 from streamgp.training.state import State
@@ -85,16 +85,18 @@ def _grow_heads(
     settings, kernel = context.settings, state.kernel
     actives = [state.actives[head].with_capacity(until) for head in heads]
     mine = _candidates_of(context, pool, heads, actives[0], until)
-    features = mine.features.astype(np.float64, copy=False)
+    inputs = context.inputs(mine.features)
     if settings.selection is None:
         return [
-            _include_random(active, mine, context.head_targets(mine.targets, head), state, head, until)
+            _include_random(
+                active, mine, inputs, context.head_targets(mine.targets, head), state, head, until
+            )
             for head, active in zip(heads, actives, strict=True)
         ]
     learners = []
     for head, active in zip(heads, actives, strict=True):
         targets, likelihood = context.head_targets(mine.targets, head), state.likelihoods[head]
-        candidates = Candidates.new(mine.rows, features, targets, kernel, until)
+        candidates = Candidates.new(mine.rows, inputs, targets, kernel, until)
         if active.count:
             refresh_factor(active, kernel)
             catch_up(active, candidates, kernel, since=0)
@@ -103,12 +105,18 @@ def _grow_heads(
 
 
 def _include_random(
-    active: ActiveSet, pool: Pool, targets: FloatArray, state: State, head: int, until: int
+    active: ActiveSet,
+    pool: Pool,
+    inputs: FloatArray,
+    targets: FloatArray,
+    state: State,
+    head: int,
+    until: int,
 ) -> ActiveSet:
     """The baseline: rows of smallest key. Keys are random, so their order is: ADF depends on it."""
     chosen = np.argsort(pool.keys, kind="stable")[:until]
     count = len(chosen)
-    inputs = pool.features[chosen].astype(np.float64, copy=False)
+    inputs = inputs[chosen]
     gram = state.kernel.gram(inputs).astype(np.float64, copy=False)
     active.precision[:count], active.precision_mean[:count] = filter_sites(
         gram, targets[chosen], state.likelihoods[head]
@@ -140,9 +148,13 @@ def refresh(context: Context, state: State, until: int) -> Pool:
     size = context.plan.candidates_at(until)
     retained = int(settings.selection.retained * size)
     snapshot = make_snapshot(state.kernel, state)
+    counts = class_counts(prepared)
+    quotas = stratified_quotas(counts, size - retained, least_share=0.25)
     visitor = PickRows(
         refresh_keys(context, state.step),
-        stratified_quotas(class_counts(prepared), size - retained, least_share=0.25),
+        quotas,
+        # Of rows that are read in part only, the smallest keys are larger.
+        key_bounds(quotas, counts) / settings.selection.refresh,
         excluded=np.sort(context.validation.rows),
         scores=HeadScores(settings.selection, prepared.targets, state.likelihoods),
         per_head=retained + state.n_active,
@@ -168,7 +180,7 @@ def _next_spans(spans: list[Span], share: float, step: int) -> list[Span]:
 
 def pass_precision(context: Context, snapshot: Snapshot) -> Snapshot:
     """The snapshot in the precision that passes over these rows need."""
-    probe = context.sample.features[:256].astype(np.float64, copy=False)
+    probe = context.inputs(context.sample.features[:256])
     dtype = choose_dtype(context.settings.precision, snapshot, probe, context.prepared.rows.n_rows)
     return snapshot.astype(dtype)
 
@@ -211,7 +223,7 @@ class _Watch:
         total = 0.0
         for start in range(0, len(targets), VALIDATION_BLOCK):
             here = slice(start, start + VALIDATION_BLOCK)
-            mean, variance = snapshot.marginals(validation.features[here])
+            mean, variance = snapshot.marginals(self._context.inputs(validation.features[here]))
             assert variance is not None
             total += float(likelihood.log_predictive_density(targets[here], mean[:, 0], variance[:, 0]).sum())
         return total / len(targets)

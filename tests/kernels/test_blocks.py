@@ -61,7 +61,7 @@ def test_block_equals_oracle(kernel, dtype):
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_out_is_filled_and_tiling_is_invisible(kernel):
     left, right = rows((1100, 3)), rows((5, 3), 1)
-    assert len(list(row_tiles(1100, 5, 8))) == 2
+    assert len(list(row_tiles(1100, 5, 3, 8))) == 2
     out = np.full((1100, 5), np.nan)
     assert kernel.block(left, right, out=out) is out
     np.testing.assert_allclose(out, dense.block(kernel, left, right), atol=1e-10, rtol=1e-10)
@@ -220,5 +220,5 @@ def test_workspace_is_bounded_with_many_features(kernel, dtype):
 
 def test_tiles_cover_all_rows():
     for n_rows, n_active in [(0, 5), (1, 1), (1000, 512), (5000, 100_000)]:
-        pieces = list(row_tiles(n_rows, n_active, 8))
+        pieces = list(row_tiles(n_rows, n_active, 50, 8))
         assert sum(piece.stop - piece.start for piece in pieces) == n_rows

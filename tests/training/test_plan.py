@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -50,6 +52,30 @@ def test_the_error_names_what_would_fit():
     make_plan(demand(n_active=5000), parse_size(needed), 2)
     with pytest.raises(BudgetError):
         make_plan(demand(n_active=largest + 1), parse_size("50MB"), 2)
+
+
+@given(
+    n_active=st.integers(1, 2000),
+    n_heads=st.integers(1, 12),
+    budget=st.integers(2**20, 2**32),
+    shared=st.booleans(),
+)
+def test_what_could_be_fitted_can_be_used(n_active, n_heads, budget, shared):
+    wish = replace(demand(n_active, n_heads=n_heads), shared=shared)
+    try:
+        make_plan(wish, budget, 2)
+    except BudgetError:
+        return
+    plan = make_plan(replace(wish, fitted=True), budget, 2)
+    assert plan.n_candidates == 0
+    assert plan.total_bytes <= budget
+
+
+def test_a_model_that_does_not_fit_names_the_budget():
+    wish = replace(demand(n_active=5000), fitted=True)
+    with pytest.raises(BudgetError, match="the model does not fit beside one task") as caught:
+        make_plan(wish, parse_size("50MB"), 2)
+    make_plan(wish, parse_size(str(caught.value).split("memory_budget='")[1].split("'")[0]), 2)
 
 
 def test_a_chunk_that_does_not_fit_is_named(make_store):
