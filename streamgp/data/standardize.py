@@ -24,6 +24,11 @@ class Standardizer:
     shift: NDArray[np.float64]
     scale: NDArray[np.float64]
 
+    @property
+    def is_common(self) -> bool:
+        """Whether all columns have one shift and one scale, as pixels do."""
+        return bool(np.ptp(self.shift) == 0 and np.ptp(self.scale) == 0 and len(self.shift) > 1)
+
     @staticmethod
     def workspace_bytes(rows: int, n_features: int) -> int:
         """Temporary bytes of :meth:`apply` beside its result."""

@@ -11,15 +11,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import pdist
 from scipy.special import ndtri
 
 from streamgp.budget import peak_memory
-from streamgp.data import ClassTargets, RealTargets, Rows
+from streamgp.data import RealTargets, Rows
 from streamgp.data.targets import Task, n_heads
 from streamgp.errors import ParameterError
 from streamgp.inference.active_set import ActiveSet
-from streamgp.kernels import RBF, Kernel, Linear
+from streamgp.kernels import RBF, Linear
 from streamgp.likelihoods import Gaussian, Likelihood, Probit
 from streamgp.numerics.compilation import is_cold
 from streamgp.passes.blas import single_threaded_blas
@@ -42,12 +41,11 @@ from streamgp.training.hyperparameters import TUNING_ACTIVE, choose_start, learn
 from streamgp.training.plan import Demand, MemoryPlan, make_plan
 from streamgp.training.prepare import Prepared, prepare
 from streamgp.training.select import pass_precision, select_stage
+from streamgp.training.starts import default_kernel
 from streamgp.training.state import State
 
 FloatArray = NDArray[np.float64]
 logger = logging.getLogger(__name__)
-
-MOST_ARD_FEATURES = 100
 
 
 def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
@@ -142,23 +140,6 @@ def _first_state(context: Context) -> State:
         calibrations=(UNCALIBRATED,) * heads,
         stopped=(False,) * heads,
     )
-
-
-def default_kernel(context: Context) -> Kernel:
-    """RBF of the median distance among (at most 1000) rows, plus a little of a linear kernel.
-
-    One lengthscale for each feature where they are few and will be learned.
-    """
-    stored = context.sample.features
-    sample = context.inputs(stored[:: max(1, len(stored) // 1000)][:1000])
-    n_features = sample.shape[1]
-    median = float(np.median(pdist(sample))) if len(sample) > 1 else 0.0
-    lengthscale = median if np.isfinite(median) and median > 0 else float(np.sqrt(n_features))
-    classification = isinstance(context.prepared.targets, ClassTargets)
-    variance = 30.0 if classification else 1.0
-    per_feature = context.settings.learning is not None and n_features <= MOST_ARD_FEATURES
-    lengthscales = (lengthscale,) * n_features if per_feature else lengthscale
-    return RBF(variance, lengthscales) + Linear(0.1 * variance / n_features)
 
 
 def _likelihoods(prepared: Prepared, likelihood: Likelihood | None) -> tuple[Likelihood, ...]:

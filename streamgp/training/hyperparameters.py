@@ -2,15 +2,14 @@
 
 Rounds of [IVM2006] section 3.3: a major step selects active rows from the sample under the present
 parameters; minor steps then minimise the criterion φ (plus hyperpriors) by L-BFGS-B, the active set fixed.
-A last round tunes the common scale of all lengthscales by what φ only approximates: the density of rows left
-out.
+A last round tunes smoothness and variance by what φ only approximates: the density of rows left out.
 """
 
 from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
@@ -31,6 +30,7 @@ from streamgp.posterior.calibration import calibrate
 from streamgp.selection import IVM
 from streamgp.training.context import Context
 from streamgp.training.greedy import Learner, grow
+from streamgp.training.starts import start_kernels
 from streamgp.training.state import Best, State
 
 FloatArray = NDArray[np.float64]
@@ -42,8 +42,7 @@ SAMPLE_ROWS = 2500
 SAMPLE_ACTIVE = 250
 SETTLED = 0.02
 """Largest change of a log parameter in a round after which no further round is needed."""
-START_LENGTHSCALES = (0.5, 1.0, 2.0)
-START_VARIANCES = (0.1, 1.0, 10.0)
+JUDGED_HEADS = 3
 TUNING_ROWS = 8000
 TUNING_ACTIVE = 500
 MOST_STEPS = 6
@@ -52,26 +51,15 @@ MOST_STEPS = 6
 class Task(NamedTuple):
     """One head's learning problem: inputs (n, p) shared by all heads, targets (n,)."""
 
+    head: int
     inputs: FloatArray
     targets: FloatArray
 
 
 def choose_start(context: Context, state: State) -> State:
-    """The start of learning: the best of several scalings of the default kernel; a kernel given is kept."""
-    tasks = _tasks(context)
-    names = state.kernel.parameter_names
-    stretch = np.array(["lengthscale" in name for name in names], np.float64)
-    grow_variance = np.array(["variance" in name for name in names], np.float64)
-    starts = [state.kernel]
-    if context.settings.kernel is None:
-        variances = START_VARIANCES if state.likelihoods[0].is_classification else (1.0,)
-        starts = [
-            state.kernel.with_log_parameters(
-                state.kernel.log_parameters + np.log(factor) * stretch + np.log(variance) * grow_variance
-            )
-            for factor in START_LENGTHSCALES
-            for variance in variances
-        ]
+    """The start of learning: the best of several kernels; one that was given is kept."""
+    tasks = _judging_tasks(context, SAMPLE_ROWS)
+    starts = start_kernels(context) if context.settings.kernel is None else [state.kernel]
     densities = [left_out_density(context, replace(state, kernel=start), tasks) for start in starts]
     kernel = starts[int(np.argmax(densities))]
     return replace(
@@ -85,9 +73,9 @@ def learn_round(context: Context, state: State, save: Callable[[State], None]) -
     The criterion can run away where labels are noisy, so every round is judged by what it is for: the density
     of the sample's rows, each as if left out. The first round that is worse ends the learning, and is undone.
     """
-    tasks = _tasks(context)
+    tasks = _learning_tasks(context)
     selected = _select_heads(context, state, tasks)
-    density = _density(state, selected)
+    density = _density(state, tasks, selected)
     if state.best is not None and density < state.best.density:
         return _settle(context, replace(state, kernel=state.best.kernel, likelihoods=state.best.likelihoods))
     state = replace(state, best=Best(density, state.kernel, state.likelihoods))
@@ -104,8 +92,8 @@ def learn_round(context: Context, state: State, save: Callable[[State], None]) -
 
 
 def _settle(context: Context, state: State) -> State:
-    """The end of learning: tune the lengthscales' common scale, hand over to selection."""
-    kernel = tune_lengthscale(context, state)
+    """The end of learning: tune the kernel by rows left out, hand over to selection."""
+    kernel = tune(context, state)
     return replace(state.told(kernel=repr(kernel)), kernel=kernel, phase="select", best=None)
 
 
@@ -119,39 +107,48 @@ def _warn_if_stuck(state: State, moved: float) -> None:
         )
 
 
-def _tasks(context: Context, rows: int = SAMPLE_ROWS) -> list[Task]:
-    """The sample's rows of smallest key, fewer for each head where there are many."""
-    size = max(500, rows // min(context.n_heads, 5))
-    chosen = np.sort(np.argsort(context.sample.keys, kind="stable")[:size])
+def _learning_tasks(context: Context) -> list[Task]:
+    """Every head has parameters to learn: on fewer rows where there are many heads."""
+    return _tasks(context, range(context.n_heads), max(500, SAMPLE_ROWS // min(context.n_heads, 5)))
+
+
+def _judging_tasks(context: Context, rows: int) -> list[Task]:
+    """A kernel is judged by a few heads, on many rows: small samples prefer kernels that are too smooth."""
+    return _tasks(context, range(0, context.n_heads, -(-context.n_heads // JUDGED_HEADS)), rows)
+
+
+def _tasks(context: Context, heads: Iterable[int], rows: int) -> list[Task]:
+    """The sample's rows of smallest key."""
+    chosen = np.sort(np.argsort(context.sample.keys, kind="stable")[:rows])
     inputs = context.inputs(context.sample.features[chosen])
     encoded = context.sample.targets[chosen]
-    return [Task(inputs, context.head_targets(encoded, head)) for head in range(context.n_heads)]
+    return [Task(head, inputs, context.head_targets(encoded, head)) for head in heads]
 
 
 def _select_heads(
     context: Context, state: State, tasks: list[Task], n_active: int = SAMPLE_ACTIVE
 ) -> list[tuple[ActiveSet, Candidates]]:
-    """Active rows of the sample under the state's parameters, for each head."""
+    """Active rows of the sample under the state's parameters, for each task."""
     size = min(n_active, context.plan.n_active, max(1, len(tasks[0].targets) // 4))
     selection = context.settings.selection or IVM()
     selected = []
-    for task, likelihood in zip(tasks, state.likelihoods, strict=True):
+    for task in tasks:
         n_rows, n_features = task.inputs.shape
         candidates = Candidates.new(np.arange(n_rows), task.inputs, task.targets, state.kernel, size)
         active = ActiveSet.empty(size, n_features)
         # The same stream for every kernel: comparisons are not to be decided by the first pick.
         generator = context.generator(n_rows)
-        learner = Learner(active, candidates, likelihood)
+        learner = Learner(active, candidates, state.likelihoods[task.head])
         selected.append((grow([learner], state.kernel, selection, size, generator)[0], candidates))
     return selected
 
 
-def _density(state: State, selected: list[tuple[ActiveSet, Candidates]]) -> float:
+def _density(state: State, tasks: list[Task], selected: list[tuple[ActiveSet, Candidates]]) -> float:
     """Mean log density of the sample's rows, each as if left out, calibrated as the model will be."""
     total = 0.0
-    for (active, candidates), likelihood in zip(selected, state.likelihoods, strict=True):
+    for task, (active, candidates) in zip(tasks, selected, strict=True):
         mean, variance = left_out_marginals(active, candidates)
-        total += calibrate(likelihood, candidates.targets, mean, variance).log_density
+        total += calibrate(state.likelihoods[task.head], candidates.targets, mean, variance).log_density
     return total / len(selected)
 
 
@@ -159,7 +156,7 @@ def left_out_density(
     context: Context, state: State, tasks: list[Task], n_active: int = SAMPLE_ACTIVE
 ) -> float:
     """Select under the state's parameters, then judge them."""
-    return _density(state, _select_heads(context, state, tasks, n_active))
+    return _density(state, tasks, _select_heads(context, state, tasks, n_active))
 
 
 def pack(kernel: Kernel, likelihoods: tuple[Likelihood, ...]) -> FloatArray:
@@ -248,32 +245,44 @@ def penalised_criterion(
     return float(value), np.concatenate([kernel_gradient, *parts])
 
 
-def tune_lengthscale(context: Context, state: State) -> Kernel:
-    """The kernel whose lengthscales, all times one factor, give rows left out the largest density.
+def tune(context: Context, state: State) -> Kernel:
+    """The kernel whose smoothness, then variance, give rows left out the largest density.
 
     φ judges the posterior as it is; the model will be calibrated, and then shorter lengthscales predict
     better, the more so the larger the active set. So this is done on more rows than the rounds, with a
-    selection and a calibration for every factor: uphill from 1 in steps of √2.
+    selection and a calibration for every kernel that is tried.
     """
-    stretch = np.array(["lengthscale" in name for name in state.kernel.parameter_names], np.float64)
-    if not stretch.any() or not context.settings.calibrate:
+    if not context.settings.calibrate:
         return state.kernel
-    tasks = _tasks(context, TUNING_ROWS)
-
-    def scaled(exponent: float) -> Kernel:
-        logs = state.kernel.log_parameters + 0.5 * exponent * np.log(2.0) * stretch
-        return state.kernel.with_log_parameters(logs)
+    tasks = _judging_tasks(context, TUNING_ROWS)
 
     @cache
-    def density(exponent: int) -> float:
-        return left_out_density(context, replace(state, kernel=scaled(exponent)), tasks, TUNING_ACTIVE)
+    def density(kernel: Kernel) -> float:
+        return left_out_density(context, replace(state, kernel=kernel), tasks, TUNING_ACTIVE)
 
+    names = state.kernel.parameter_names
+    smoothness = np.array(["lengthscale" in name or "offset" in name for name in names], np.float64)
+    variance = np.array(["variance" in name for name in names], np.float64)
+    kernel = _uphill(state.kernel, 0.5 * np.log(2.0) * smoothness, density)
+    if state.likelihoods[0].is_classification:  # else the noise says what the variance is worth
+        kernel = _uphill(kernel, np.log(2.0) * variance, density)
+    return kernel
+
+
+def _uphill(kernel: Kernel, direction: FloatArray, density: Callable[[Kernel], float]) -> Kernel:
+    """The kernel of largest density along a direction of log parameters, found by steps along it."""
+
+    def moved(steps: float) -> Kernel:
+        return kernel.with_log_parameters(kernel.log_parameters + steps * direction)
+
+    if not direction.any():
+        return kernel
     best = 0
-    for direction in (-1, 1):
-        while abs(best + direction) <= MOST_STEPS and density(best + direction) > density(best):
-            best += direction
+    for sign in (-1, 1):
+        while abs(best + sign) <= MOST_STEPS and density(moved(best + sign)) > density(moved(best)):
+            best += sign
     if abs(best) == MOST_STEPS:
-        return scaled(best)
+        return moved(best)
     # Both neighbours were tried on the way: the parabola through the three costs nothing.
-    below, here, above = (density(best + step) for step in (-1, 0, 1))
-    return scaled(best + 0.5 * (below - above) / min(below - 2.0 * here + above, -1e-12))
+    below, here, above = (density(moved(best + step)) for step in (-1, 0, 1))
+    return moved(best + 0.5 * (below - above) / min(below - 2.0 * here + above, -1e-12))

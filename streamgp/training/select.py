@@ -15,6 +15,7 @@ from streamgp.inference.active_set import ActiveSet, Candidates, catch_up, refre
 from streamgp.passes.candidates import PickRows, Pool, is_among, smallest
 from streamgp.passes.run import run_pass
 from streamgp.posterior import Snapshot, choose_dtype
+from streamgp.posterior.calibration import calibrate
 from streamgp.selection import HeadScores, key_bounds, stratified_quotas
 from streamgp.training.context import Context, class_counts, make_snapshot, refresh_keys
 from streamgp.training.greedy import Enough, Learner, grow
@@ -28,7 +29,7 @@ FIRST_STAGE = 32
 CHECK_GROWTH = 1.25
 """Growth of the active set between two looks at held-out rows."""
 VALIDATION_BLOCK = 1024
-PATIENCE = 3
+PATIENCE = 5
 """Looks without improvement after which an active set is large enough."""
 
 
@@ -214,16 +215,19 @@ class _Watch:
         return len(values) > PATIENCE and max(values[-PATIENCE:]) < max(values[:-PATIENCE])
 
     def _log_density(self, head: int, active: ActiveSet) -> float:
-        """Mean log density of the held-out rows."""
+        """Mean log density of the held-out rows, by the posterior as calibrated to them."""
         kernel, likelihood = self._state.kernel, self._state.likelihoods[head]
         inputs, validation = active.inputs[: active.count], self._context.validation
         gram = kernel.gram(inputs).astype(np.float64, copy=False)
         snapshot = Snapshot(kernel, inputs, (head_from_sites(gram, active.sites),))
         targets = self._context.head_targets(validation.targets, head)
-        total = 0.0
+        mean, variance = np.empty_like(targets), np.empty_like(targets)
         for start in range(0, len(targets), VALIDATION_BLOCK):
             here = slice(start, start + VALIDATION_BLOCK)
-            mean, variance = snapshot.marginals(self._context.inputs(validation.features[here]))
-            assert variance is not None
-            total += float(likelihood.log_predictive_density(targets[here], mean[:, 0], variance[:, 0]).sum())
-        return total / len(targets)
+            marginals = snapshot.marginals(self._context.inputs(validation.features[here]))
+            assert marginals.variance is not None
+            mean[here], variance[here] = marginals.mean[:, 0], marginals.variance[:, 0]
+        if self._context.settings.calibrate:
+            # Without it, small active sets are overconfident at first and would be stopped for that.
+            return calibrate(likelihood, targets, mean, variance).log_density
+        return float(np.mean(likelihood.log_predictive_density(targets, mean, variance)))

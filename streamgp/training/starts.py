@@ -1,0 +1,59 @@
+"""Kernels to start from, where none is given."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.spatial.distance import pdist
+
+from streamgp.data import ClassTargets
+from streamgp.kernels import RBF, Kernel, Linear, Polynomial
+from streamgp.training.context import Context
+
+MOST_ARD_FEATURES = 100
+LENGTHSCALES = (0.5, 1.0, 2.0)
+"""Of the median distance."""
+VARIANCES = (3.0, 30.0, 300.0)
+"""Of a latent function that has to tell classes apart."""
+
+
+def default_kernel(context: Context) -> Kernel:
+    """RBF of the median distance among (at most 1000) rows, plus a little of a linear kernel.
+
+    One lengthscale for each feature where they are few and will be learned.
+    """
+    return _rbf_and_linear(context, _median_distance(context), 30.0 if _classifies(context) else 1.0)
+
+
+def start_kernels(context: Context) -> list[Kernel]:
+    """What learning chooses its start from: lengthscales and variances around the default kernel's.
+
+    Pixels have polynomials too, of the cosine between two images: products of a few of them at a time.
+    """
+    variances = VARIANCES if _classifies(context) else (1.0,)
+    median = _median_distance(context)
+    starts: list[Kernel] = [
+        _rbf_and_linear(context, factor * median, variance)
+        for factor in LENGTHSCALES
+        for variance in variances
+    ]
+    if context.prepared.standardizer.is_common:
+        starts += [Polynomial(5, variance, offset=0.5, normalize=True) for variance in variances]
+    return starts
+
+
+def _classifies(context: Context) -> bool:
+    return isinstance(context.prepared.targets, ClassTargets)
+
+
+def _median_distance(context: Context) -> float:
+    stored = context.sample.features
+    sample = context.inputs(stored[:: max(1, len(stored) // 1000)][:1000])
+    median = float(np.median(pdist(sample))) if len(sample) > 1 else 0.0
+    return median if np.isfinite(median) and median > 0 else float(np.sqrt(sample.shape[1]))
+
+
+def _rbf_and_linear(context: Context, lengthscale: float, variance: float) -> Kernel:
+    n_features = context.prepared.rows.n_features
+    per_feature = context.settings.learning is not None and n_features <= MOST_ARD_FEATURES
+    lengthscales = (lengthscale,) * n_features if per_feature else lengthscale
+    return RBF(variance, lengthscales) + Linear(0.1 * variance / n_features)
