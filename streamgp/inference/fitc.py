@@ -1,0 +1,266 @@
+"""Power EP through inducing inputs, to convergence, for rows in memory; and the evidence for learning.
+
+A fit over a store is the same loop with a pass in the place of :func:`sweep_rows`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.inference.fitc_basis import FITC, Approximation, Basis, FloatArray
+from streamgp.inference.fitc_evidence import (
+    Evidence,
+    EvidenceSums,
+    evidence_block,
+    finish_evidence,
+    merge_evidence,
+)
+from streamgp.inference.fitc_posterior import InducingPosterior, prior_posterior
+from streamgp.inference.fitc_sweep import (
+    SweepSums,
+    Swept,
+    exact_block,
+    exact_evidence,
+    flat_sites,
+    log_evidence,
+    merge_sweeps,
+    moments_block,
+    sweep_block,
+)
+from streamgp.inference.sites import Sites
+from streamgp.likelihoods import Gaussian, Likelihood
+from streamgp.passes.blas import single_threaded_blas
+from streamgp.passes.threads import Threads
+
+T = TypeVar("T")
+
+FOR_PREDICTION = 1e-3
+"""Moment residual at which predictions no longer change."""
+FOR_EVIDENCE = 1e-5
+"""Moment residual below which evidence and gradient may be used."""
+MAX_SWEEPS = 200
+ROWS_PER_BLOCK = 1024
+TASKS_PER_WORKER = 2
+"""Blocks whose sums may wait for their turn to be added up, for each worker."""
+
+
+class Damping(NamedTuple):
+    """How far the next sweep moves the sites, and the residual that it is judged against."""
+
+    step: float = 0.8
+    residual: float = np.inf
+
+    def after(self, residual: float) -> Damping:
+        """Halved (floor 0.1) where the moment residual has risen, else times 1.25 (cap 1).
+
+        Source: DESIGN section 4.
+        """
+        step = max(0.5 * self.step, 0.1) if residual > self.residual else min(1.25 * self.step, 1.0)
+        return Damping(step, residual)
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows in memory: features (n, p) in the basis's type, targets (n,), weights (n,) or None for ones.
+
+    They are worked on in blocks of ``rows_per_block``, side by side on ``workers`` threads.
+    """
+
+    features: NDArray[Any]
+    targets: FloatArray
+    weights: FloatArray | None = None
+    rows_per_block: int = ROWS_PER_BLOCK
+    workers: int = 1
+
+    def block(self, start: int) -> tuple[slice, NDArray[Any], FloatArray, FloatArray | None]:
+        """Places, features, targets and weights of one block."""
+        place = slice(start, start + self.rows_per_block)
+        weights = None if self.weights is None else self.weights[place]
+        return place, self.features[place], self.targets[place], weights
+
+    def fold(self, function: Callable[[int], T], merge: Callable[[T, T], T]) -> T:
+        """The function of every block's start, merged in their order."""
+        starts = ((start,) for start in range(0, len(self.features), self.rows_per_block))
+        threads = Threads(self.workers, advance=lambda: None, window=TASKS_PER_WORKER * self.workers)
+        total: T = threads(_call, function, starts, merge)
+        return total
+
+
+def _call(function: Callable[[int], T], start: int) -> T:
+    return function(start)
+
+
+class Fit(NamedTuple):
+    """Sites of all rows and their posterior; ``evidence`` is theirs too.
+
+    ``residual`` is the moment residual; ``converged`` whether it fell below the tolerance.
+    """
+
+    sites: Sites
+    posterior: InducingPosterior
+    evidence: float
+    residual: float
+    sweeps: int
+    converged: bool
+    skipped: int
+
+
+def fit_sites(
+    basis: Basis,
+    likelihood: Likelihood,
+    rows: Rows,
+    approximation: Approximation = FITC,
+    *,
+    sites: Sites | None = None,
+    tolerance: float = FOR_EVIDENCE,
+    max_sweeps: int = MAX_SWEEPS,
+) -> Fit:
+    """Sweeps over rows in memory until tilted moments and posterior agree.
+
+    ``sites``: where to start, flat ones by default. Gaussian noise needs one pass and no start.
+    Cost: 2 p m + 3 m² flops for each row and sweep, and O(m³) for each sweep.
+    Hazard: the sites returned are those of the last posterior, so that both always belong together; where
+    the fit has not converged, they are the best ones seen.
+    Source: DESIGN section 4; [FITC2007] section 3.  Oracle: tests/reference/fitc_dense.py
+    """
+    with single_threaded_blas():
+        if isinstance(likelihood, Gaussian):
+            return _exact_fit(basis, likelihood, rows, approximation)
+        posterior = prior_posterior(basis.size)
+        if sites is None:
+            sites = flat_sites(len(rows.features))
+        else:
+            posterior = _moments_of(basis, rows, sites).posterior()
+        damping, best = Damping(), None
+        for sweeps in range(1, max_sweeps + 1):
+            new, sums = sweep_rows(basis, posterior, likelihood, rows, sites, approximation, damping.step)
+            residual = sums.moment_residual
+            fit = Fit(
+                sites,
+                posterior,
+                log_evidence(posterior, sums),
+                residual,
+                sweeps,
+                residual <= tolerance and sums.skipped == 0,
+                sums.skipped,
+            )
+            if best is None or residual < best.residual or fit.converged:
+                best = fit
+            if fit.converged:
+                break
+            damping = damping.after(residual)
+            sites, posterior = new, sums.posterior()
+        assert best is not None
+        return best._replace(sweeps=sweeps)
+
+
+def sweep_rows(
+    basis: Basis,
+    posterior: InducingPosterior,
+    likelihood: Likelihood,
+    rows: Rows,
+    sites: Sites,
+    approximation: Approximation,
+    damping: float,
+) -> Swept:
+    """One sweep over all rows in memory; see :func:`streamgp.inference.fitc_sweep.sweep_block`."""
+    streaming = posterior.astype(basis.dtype)
+
+    def one(start: int) -> tuple[list[Sites], SweepSums]:
+        place, features, targets, weights = rows.block(start)
+        swept = sweep_block(
+            basis,
+            streaming,
+            features,
+            targets,
+            likelihood,
+            Sites(sites.precision[place], sites.precision_mean[place]),
+            approximation,
+            damping,
+            weights,
+        )
+        return [swept.sites], swept.sums
+
+    return _joined(*rows.fold(one, _merge_swept))
+
+
+def _exact_fit(basis: Basis, likelihood: Gaussian, rows: Rows, approximation: Approximation) -> Fit:
+    def one(start: int) -> tuple[list[Sites], SweepSums]:
+        _, features, targets, weights = rows.block(start)
+        swept = exact_block(basis, features, targets, likelihood, approximation, weights)
+        return [swept.sites], swept.sums
+
+    sites, sums = _joined(*rows.fold(one, _merge_swept))
+    posterior = sums.posterior()
+    return Fit(sites, posterior, exact_evidence(posterior, sums), 0.0, 1, True, 0)
+
+
+def _moments_of(basis: Basis, rows: Rows, sites: Sites) -> SweepSums:
+    def one(start: int) -> SweepSums:
+        place, features, _, weights = rows.block(start)
+        part = Sites(sites.precision[place], sites.precision_mean[place])
+        return moments_block(basis, features, part, weights)
+
+    return rows.fold(one, merge_sweeps)
+
+
+def _merge_swept(
+    earlier: tuple[list[Sites], SweepSums], later: tuple[list[Sites], SweepSums]
+) -> tuple[list[Sites], SweepSums]:
+    return earlier[0] + later[0], merge_sweeps(earlier[1], later[1])
+
+
+def _joined(pieces: list[Sites], sums: SweepSums) -> Swept:
+    return Swept(Sites(*(np.concatenate(columns) for columns in zip(*pieces, strict=True))), sums)
+
+
+def evidence_of_sites(
+    basis: Basis,
+    likelihood: Likelihood,
+    rows: Rows,
+    fit: Fit,
+    approximation: Approximation = FITC,
+    *,
+    inputs: bool = False,
+) -> Evidence:
+    """The evidence of a converged fit, and its gradient; with ``inputs`` by the inducing inputs too.
+
+    Cost: see :func:`streamgp.inference.fitc_evidence.evidence_block`.
+    """
+    streaming = fit.posterior.astype(basis.dtype)
+
+    def one(start: int) -> EvidenceSums:
+        place, features, targets, weights = rows.block(start)
+        part = Sites(fit.sites.precision[place], fit.sites.precision_mean[place])
+        return evidence_block(
+            basis, streaming, features, targets, likelihood, part, approximation, weights, inputs=inputs
+        )
+
+    with single_threaded_blas():
+        return finish_evidence(basis, fit.posterior, rows.fold(one, merge_evidence))
+
+
+def converged_evidence(
+    basis: Basis,
+    likelihood: Likelihood,
+    rows: Rows,
+    approximation: Approximation = FITC,
+    *,
+    sites: Sites | None = None,
+    inputs: bool = False,
+    tolerance: float = FOR_EVIDENCE,
+    max_sweeps: int = MAX_SWEEPS,
+) -> tuple[Evidence, Fit]:
+    """Evidence and gradient after full re-convergence, from the sites of a neighbouring fit if given.
+
+    What an optimiser calls: the fit's sites start the next call, whose kernel differs a little.
+    """
+    fit = fit_sites(
+        basis, likelihood, rows, approximation, sites=sites, tolerance=tolerance, max_sweeps=max_sweeps
+    )
+    return evidence_of_sites(basis, likelihood, rows, fit, approximation, inputs=inputs), fit
