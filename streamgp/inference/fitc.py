@@ -96,9 +96,11 @@ def _call(function: Callable[[int], T], start: int) -> T:
 
 
 class Fit(NamedTuple):
-    """Sites of all rows and their posterior; ``evidence`` is theirs too.
+    """Sites of all rows and their posterior.
 
-    ``residual`` is the moment residual; ``converged`` whether it fell below the tolerance.
+    ``residual``, ``evidence`` and ``skipped`` are those that the last sweep found before its own step, after
+    which residuals are smaller, and evidence is the same but for their squares; ``converged``: whether the
+    residual is below the tolerance.
     """
 
     sites: Sites
@@ -124,8 +126,8 @@ def fit_sites(
 
     ``sites``: where to start, flat ones by default. Gaussian noise needs one pass and no start.
     Cost: 2 p m + 3 m² flops for each row and sweep, and O(m³) for each sweep.
-    Hazard: the sites returned are those of the last posterior, so that both always belong together; where
-    the fit has not converged, they are the best ones seen.
+    Hazard: a fit that has not converged returns the best sites seen, and says so. Sites and posterior always
+    belong together.
     Source: DESIGN section 4; [FITC2007] section 3.  Oracle: tests/reference/fitc_dense.py
     """
     with single_threaded_blas():
@@ -139,22 +141,14 @@ def fit_sites(
         damping, best = Damping(), None
         for sweeps in range(1, max_sweeps + 1):
             new, sums = sweep_rows(basis, posterior, likelihood, rows, sites, approximation, damping.step)
-            residual = sums.moment_residual
-            fit = Fit(
-                sites,
-                posterior,
-                log_evidence(posterior, sums),
-                residual,
-                sweeps,
-                residual <= tolerance and sums.skipped == 0,
-                sums.skipped,
-            )
-            if best is None or residual < best.residual or fit.converged:
-                best = fit
-            if fit.converged:
+            residual, evidence = sums.moment_residual, log_evidence(posterior, sums)
+            converged = residual <= tolerance and sums.skipped == 0
+            sites, posterior = new, sums.posterior()
+            if best is None or converged or residual < best.residual:
+                best = Fit(sites, posterior, evidence, residual, sweeps, converged, sums.skipped)
+            if converged:
                 break
             damping = damping.after(residual)
-            sites, posterior = new, sums.posterior()
         assert best is not None
         return best._replace(sweeps=sweeps)
 

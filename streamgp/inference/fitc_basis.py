@@ -128,12 +128,11 @@ def inverse_factor(matrix: FloatArray) -> FloatArray:
 def with_enough_jitter(matrix: FloatArray, smallest: float) -> tuple[FloatArray, float]:
     """The lower Cholesky factor of a matrix that only rounding keeps from being positive definite.
 
-    The least of smallest · {1, 100, 10⁴ …} times the mean of the diagonal is added with which it succeeds;
-    the amount is returned beside the factor.
+    The least of smallest · {1, 100, 10⁴ …} is added to the diagonal with which it succeeds; the amount is
+    returned beside the factor.
     """
-    scale = float(np.mean(matrix.diagonal()))
     for exponent in range(0, 14, 2):
-        jitter = smallest * 10.0**exponent * scale
+        jitter = smallest * 10.0**exponent
         shifted = matrix.copy(order="F")
         shifted[np.diag_indices_from(shifted)] += jitter
         try:

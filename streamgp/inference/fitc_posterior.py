@@ -17,6 +17,10 @@ ROUNDING = 1e-13
 """Where a Cholesky factor fails, the jitter that is tried first, relative to the matrix."""
 
 
+SMALLEST_GAIN = 1e-12
+"""Share of the prior variance |w|² that a head takes off for the sake of its factor."""
+
+
 @dataclass(frozen=True, eq=False)
 class InducingPosterior:
     """q(u) = N(m, A⁻¹) of the whitened inducing variables, frozen.
@@ -58,7 +62,7 @@ def posterior_from_moments(moment_matrix: FloatArray, moment_vector: FloatArray)
     try:
         spread = inverse_factor(precision.copy())
     except LinAlgError:
-        jitter = with_enough_jitter(precision, ROUNDING)[1]
+        jitter = with_enough_jitter(precision, ROUNDING * float(np.mean(precision.diagonal())))[1]
         precision[np.diag_indices_from(precision)] += jitter
         spread = inverse_factor(precision)
     log_determinant = -2.0 * float(np.log(spread.diagonal()).sum())
@@ -66,9 +70,7 @@ def posterior_from_moments(moment_matrix: FloatArray, moment_vector: FloatArray)
     return InducingPosterior(spread, projected, spread @ projected, log_determinant, jitter)
 
 
-def head_from_posterior(
-    basis: Basis, posterior: InducingPosterior, columns: slice = slice(None), *, smallest: float = 1e-12
-) -> Head:
+def head_from_posterior(basis: Basis, posterior: InducingPosterior, columns: slice = slice(None)) -> Head:
     """The posterior as a head over the inducing inputs: what prediction needs, without the training rows.
 
     mean = wᵀm,  variance = D0 + |Rᵀw|² = k(x, x) − wᵀ(1 − A⁻¹) w
@@ -85,7 +87,7 @@ def head_from_posterior(
     np.negative(gain, out=gain)
     gain[np.diag_indices_from(gain)] += 1.0
     # A Cholesky factor of the matrix turned by 180 degrees, turned back, is upper triangular.
-    factor = with_enough_jitter(gain[::-1, ::-1], smallest)[0][::-1, ::-1]
+    factor = with_enough_jitter(gain[::-1, ::-1], SMALLEST_GAIN)[0][::-1, ::-1]
     targets = solve_triangular(factor, posterior.inducing_mean, lower=False, check_finite=False)
     projection = np.ascontiguousarray(basis.whitening, np.float64).copy()
     multiply_triangle(projection, np.ascontiguousarray(factor), transposed=False)
