@@ -5,14 +5,11 @@ A fit over a store is the same loop with a pass in the place of :func:`sweep_row
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from streamgp.inference.fitc_basis import FITC, Approximation, Basis, FloatArray
+from streamgp.inference.fitc_basis import FITC, Approximation, Basis
 from streamgp.inference.fitc_evidence import (
     Evidence,
     EvidenceSums,
@@ -20,6 +17,7 @@ from streamgp.inference.fitc_evidence import (
     finish_evidence,
     merge_evidence,
 )
+from streamgp.inference.fitc_memory import Rows
 from streamgp.inference.fitc_posterior import InducingPosterior, prior_posterior
 from streamgp.inference.fitc_sweep import (
     SweepSums,
@@ -35,18 +33,12 @@ from streamgp.inference.fitc_sweep import (
 from streamgp.inference.sites import Sites
 from streamgp.likelihoods import Gaussian, Likelihood
 from streamgp.passes.blas import single_threaded_blas
-from streamgp.passes.threads import Threads
-
-T = TypeVar("T")
 
 FOR_PREDICTION = 1e-3
 """Moment residual at which predictions no longer change."""
 FOR_EVIDENCE = 1e-5
 """Moment residual below which evidence and gradient may be used."""
 MAX_SWEEPS = 200
-ROWS_PER_BLOCK = 1024
-TASKS_PER_WORKER = 2
-"""Blocks whose sums may wait for their turn to be added up, for each worker."""
 
 
 class Damping(NamedTuple):
@@ -56,43 +48,9 @@ class Damping(NamedTuple):
     residual: float = np.inf
 
     def after(self, residual: float) -> Damping:
-        """Halved (floor 0.1) where the moment residual has risen, else times 1.25 (cap 1).
-
-        Source: DESIGN section 4.
-        """
+        """Halved (floor 0.1) where the moment residual has risen, else times 1.25 (cap 1)."""
         step = max(0.5 * self.step, 0.1) if residual > self.residual else min(1.25 * self.step, 1.0)
         return Damping(step, residual)
-
-
-@dataclass(frozen=True, eq=False)
-class Rows:
-    """Rows in memory: features (n, p) in the basis's type, targets (n,), weights (n,) or None for ones.
-
-    They are worked on in blocks of ``rows_per_block``, side by side on ``workers`` threads.
-    """
-
-    features: NDArray[Any]
-    targets: FloatArray
-    weights: FloatArray | None = None
-    rows_per_block: int = ROWS_PER_BLOCK
-    workers: int = 1
-
-    def block(self, start: int) -> tuple[slice, NDArray[Any], FloatArray, FloatArray | None]:
-        """Places, features, targets and weights of one block."""
-        place = slice(start, start + self.rows_per_block)
-        weights = None if self.weights is None else self.weights[place]
-        return place, self.features[place], self.targets[place], weights
-
-    def fold(self, function: Callable[[int], T], merge: Callable[[T, T], T]) -> T:
-        """The function of every block's start, merged in their order."""
-        starts = ((start,) for start in range(0, len(self.features), self.rows_per_block))
-        threads = Threads(self.workers, advance=lambda: None, window=TASKS_PER_WORKER * self.workers)
-        total: T = threads(_call, function, starts, merge)
-        return total
-
-
-def _call(function: Callable[[int], T], start: int) -> T:
-    return function(start)
 
 
 class Fit(NamedTuple):
@@ -119,26 +77,29 @@ def fit_sites(
     approximation: Approximation = FITC,
     *,
     sites: Sites | None = None,
+    posterior: InducingPosterior | None = None,
     tolerance: float = FOR_EVIDENCE,
     max_sweeps: int = MAX_SWEEPS,
 ) -> Fit:
     """Sweeps over rows in memory until tilted moments and posterior agree.
 
-    ``sites``: where to start, flat ones by default. Gaussian noise needs one pass and no start.
+    Where to start: from ``sites``; or from a ``posterior`` that other rows gave, such as a sample weighted up
+    to the number of all rows; else from the prior. Gaussian noise needs one pass and no start.
     Cost: 2 p m + 3 m² flops for each row and sweep, and O(m³) for each sweep.
     Hazard: a fit that has not converged returns the best sites seen, and says so. Sites and posterior always
     belong together.
-    Source: DESIGN section 4; [FITC2007] section 3.  Oracle: tests/reference/fitc_dense.py
+    Source: [FITC2007] section 3.  Oracle: tests/reference/fitc_dense.py
     """
     with single_threaded_blas():
         if isinstance(likelihood, Gaussian):
             return _exact_fit(basis, likelihood, rows, approximation)
-        posterior = prior_posterior(basis.size)
-        if sites is None:
-            sites = flat_sites(len(rows.features))
-        else:
+        # Rows that were not in the given posterior take the whole step at once.
+        damping, best = Damping() if posterior is None else Damping(1.0), None
+        if sites is not None:
             posterior = _moments_of(basis, rows, sites).posterior()
-        damping, best = Damping(), None
+        elif posterior is None:
+            posterior = prior_posterior(basis.size)
+        sites = flat_sites(len(rows.features)) if sites is None else sites
         for sweeps in range(1, max_sweeps + 1):
             new, sums = sweep_rows(basis, posterior, likelihood, rows, sites, approximation, damping.step)
             residual, evidence = sums.moment_residual, log_evidence(posterior, sums)

@@ -63,7 +63,7 @@ def evidence_block(
     Shapes: features (c, p) in the basis's type, others (c,); ``inputs``: the inducing inputs' gradient too.
     Cost: 5 m² flops a row and the kernel block twice (three times with inputs): values, then derivatives.
     Hazard: exact only at the fixed point; the error of the gradient is of the order of the moment residual.
-    Source: DESIGN section 4; [FITC2007] section 4.  Oracle: finite differences with full re-convergence.
+    Source: [FITC2007] section 4.  Oracle: finite differences with full re-convergence.
     """
     power, residual = approximation.power, approximation.residual
     weight = np.ones(len(targets)) if weights is None else weights
@@ -124,7 +124,7 @@ def finish_evidence(basis: Basis, posterior: InducingPosterior, sums: EvidenceSu
     Σ g wᵀ = m mᵀ − 1 + A⁻¹ − 2 E (g the rows of G);  weights of dK_uu: H = −½ T_u (Σ g wᵀ) T_uᵀ
     log Z_EP = −½ log|A| + Σ evidence
     The jitter ε mean(diag K_uu) moves with the kernel: its weight is ε tr(H)/m on every diagonal element.
-    Shapes: m inducing inputs.  Cost: O(m³) and two kernel blocks (m, m).  Source: DESIGN section 4.
+    Shapes: m inducing inputs.  Cost: O(m³) and two kernel blocks (m, m).  Source: [FITC2007] section 4.
     """
     kernel = basis.kernel
     inducing = np.asarray(basis.inducing, np.float64)

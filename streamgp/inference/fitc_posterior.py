@@ -70,28 +70,37 @@ def posterior_from_moments(moment_matrix: FloatArray, moment_vector: FloatArray)
     return InducingPosterior(spread, projected, spread @ projected, log_determinant, jitter)
 
 
-def head_from_posterior(basis: Basis, posterior: InducingPosterior, columns: slice = slice(None)) -> Head:
+def head_from_posterior(
+    basis: Basis, posterior: InducingPosterior, columns: slice = slice(None), *, residual: float = 1.0
+) -> Head:
     """The posterior as a head over the inducing inputs: what prediction needs, without the training rows.
 
-    mean = wᵀm,  variance = D0 + |Rᵀw|² = k(x, x) − wᵀ(1 − A⁻¹) w
-    C Cᵀ = 1 − A⁻¹ (+ jitter), C upper triangular;  projection T = T_u C,  C β = m
-    The residual variance D0 of a new row counts in full, whatever ``residual`` was in training: its latent
-    value given u is the prior's (at s = 0 that is the projected process, not the subset of regressors).
+    mean = wᵀm,  variance = s D0 + |Rᵀw|², where s = 1: k(x, x) − wᵀ(1 − A⁻¹) w
+    s = 1:  C Cᵀ = 1 − A⁻¹ (+ jitter), C upper triangular;  projection T = T_u C,  C β = m
+    s < 1:  T = T_u R,  β = Rᵀr,  and T_u itself unless s = 0
+    s residual, as in training, so that new rows are treated as training rows were: at s = 0, D0 in full made
+    the log loss of MNIST 9-vs-rest 0.137 instead of 0.053. With s = 1 here, sites of s = 0 predict as the
+    projected process does, whose variance far from all inducing inputs is the prior's.
     Shapes: m inducing inputs.  Cost: O(m³); memory: four matrices (m, m).
     Hazard: 1 − A⁻¹ is singular in directions that no row speaks about; the jitter (1e-12, more if that is not
     enough) makes variances smaller by so much of |w|².
     Source: [FITC2007] section 3.1.  Oracle: tests/reference/fitc_dense.py
     """
     spread = np.asarray(posterior.spread, np.float64)
+    whitening = np.ascontiguousarray(basis.whitening, np.float64)
+    projection = whitening.copy()
+    if residual < 1.0:
+        multiply_triangle(projection, spread, transposed=False)
+        kept = whitening if residual > 0.0 else None
+        return Head(projection, posterior.projected_targets, columns, residual=residual, whitening=kept)
     gain = spread @ spread.T
     np.negative(gain, out=gain)
     gain[np.diag_indices_from(gain)] += 1.0
     # A Cholesky factor of the matrix turned by 180 degrees, turned back, is upper triangular.
     factor = with_enough_jitter(gain[::-1, ::-1], SMALLEST_GAIN)[0][::-1, ::-1]
     targets = solve_triangular(factor, posterior.inducing_mean, lower=False, check_finite=False)
-    projection = np.ascontiguousarray(basis.whitening, np.float64).copy()
     multiply_triangle(projection, np.ascontiguousarray(factor), transposed=False)
-    return Head(np.triu(projection), targets, columns)
+    return Head(projection, targets, columns)
 
 
 def posterior_bytes(n_inducing: int, itemsize: int) -> int:

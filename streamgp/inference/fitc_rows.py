@@ -56,7 +56,7 @@ def update_rows(
     Shapes: (c,) each.  Cost: O(c), and the likelihood's own; quadrature for probit with power below 1.
     Hazard: the textbook's 1 − vc ν and mc²/vc − ms²/vs cancel; written as above nothing does, at vs = 0 too.
     A q of ``floor`` or less counts as no cavity.
-    Source: DESIGN section 4; [FITC2007] sections 3, 4; [Bui2017].  Oracle: tests/reference/fitc_dense.py
+    Source: [FITC2007] sections 3, 4; [Bui2017].  Oracle: tests/reference/fitc_dense.py
     """
     precision, precision_mean = sites
     ratio = 1.0 - power * precision * variance

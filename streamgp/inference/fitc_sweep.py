@@ -78,7 +78,7 @@ def sweep_block(
     Shapes: features (c, p) in the basis's type, others (c,).
     Cost: 2 p m + 3 m² flops a row: two triangular products, one product with its own transpose.
     Memory: :func:`sweep_bytes`.  Hazard: rows without a positive cavity keep their site and are counted.
-    Source: DESIGN section 4.  Oracle: tests/reference/fitc_dense.py
+    Source: [FITC2007] section 4.  Oracle: tests/reference/fitc_dense.py
     """
     rows = whiten(basis, features)
     mean, variance = numerics.project(rows.features, posterior.spread, posterior.projected_targets)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamgp.data import ClassTargets, Standardizer
 from streamgp.errors import ParameterError
 from streamgp.inference import Sites
-from streamgp.inference.fitc import Rows, fit_sites, sweep_rows
+from streamgp.inference.fitc import fit_sites, sweep_rows
 from streamgp.inference.fitc_basis import JITTER, Approximation, make_basis, whiten
+from streamgp.inference.fitc_memory import Rows
 from streamgp.inference.fitc_posterior import head_from_posterior, posterior_from_moments, prior_posterior
 from streamgp.inference.fitc_sweep import flat_sites, log_evidence
 from streamgp.kernels import RBF, Linear, Matern32, White
 from streamgp.likelihoods import Gaussian, Logit, Probit
 from streamgp.numerics.projection import project
 from streamgp.posterior import Snapshot
+from streamgp.posterior.model import Model
+from streamgp.posterior.predictive import ClassPredictive
 from tests.reference import fitc_dense as dense
 
 LIKELIHOODS = [Probit(bias=0.2), Logit(bias=-0.1), Gaussian(noise=0.3)]
@@ -156,19 +162,47 @@ class TestGaussianNoise:
 
 
 @pytest.mark.parametrize("likelihood", LIKELIHOODS)
-@pytest.mark.parametrize("choice", [Approximation(), Approximation(0.0), Approximation(1.0, 0.5)])
-def test_the_head_predicts_without_training_rows(likelihood, choice):
+@pytest.mark.parametrize(
+    "choice", [Approximation(), Approximation(0.0), Approximation(0.3), Approximation(1.0, 0.5)]
+)
+@pytest.mark.parametrize("in_full", [False, True])
+def test_the_head_predicts_without_training_rows(likelihood, choice, in_full):
     X, y, Z = problem(11)
     new = np.vstack([np.random.default_rng(1).standard_normal((20, 2)), X[:5], Z[:2], [[30.0, 30.0]]])
     kernel = RBF(2.5, 1.2) + Linear(0.3)
     basis = make_basis(kernel, Z)
     fit = fit_sites(basis, likelihood, Rows(X, y), choice, tolerance=1e-8)
-    head = head_from_posterior(basis, fit.posterior)
+    residual = 1.0 if in_full else choice.residual
+    head = head_from_posterior(basis, fit.posterior, residual=residual)
     assert np.array_equal(head.projection, np.triu(head.projection))
-    found = Snapshot(kernel, Z, (head,)).marginals(new)
-    mean, variance = dense.predict(kernel, Z, X, new, *fit.sites, JITTER64)
+    snapshot = Snapshot(kernel, Z, (head,))
+    found = snapshot.marginals(new)
+    mean, variance = dense.predict(kernel, Z, X, new, *fit.sites, JITTER64, residual)
     agree(found.mean[:, 0], mean, 1e-6)
     agree(found.variance[:, 0], variance, 1e-6)
+    agree(snapshot.marginals(new, with_variance=False).mean[:, 0], mean, 1e-6)
+    single = snapshot.astype(np.float32).marginals(new.astype(np.float32))
+    agree(single.variance[:, 0], variance, 1e-3)
+
+
+@pytest.mark.parametrize("residual", [1.0, 0.3, 0.0])
+def test_a_saved_head_keeps_its_residual(residual):
+    X, y, Z = problem(11)
+    kernel, likelihood = RBF(2.5, 1.2), Probit(0.1)
+    basis = make_basis(kernel, Z)
+    posterior = fit_sites(basis, likelihood, Rows(X, y), Approximation(residual)).posterior
+    head = head_from_posterior(basis, posterior, slice(0, len(Z)), residual=residual)
+    model = Model(
+        Standardizer(np.zeros(2), np.ones(2)),
+        ClassTargets(np.array([0, 1])),
+        Snapshot(kernel, Z, (head,)),
+        ClassPredictive((likelihood,)),
+        np.arange(len(Z)),
+    )
+    header, arrays = model.to_record()
+    again = Model.from_record(json.loads(json.dumps(header)), arrays)
+    for found, expected in zip(again.snapshot.marginals(X), model.snapshot.marginals(X), strict=True):
+        assert np.array_equal(found, expected)
 
 
 def test_the_head_of_the_prior_is_the_prior():

@@ -7,9 +7,10 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from streamgp.inference.fitc import Damping, Rows, converged_evidence, evidence_of_sites, fit_sites
+from streamgp.inference.fitc import Damping, converged_evidence, evidence_of_sites, fit_sites
 from streamgp.inference.fitc_basis import Approximation, make_basis
 from streamgp.inference.fitc_evidence import evidence_block, evidence_bytes
+from streamgp.inference.fitc_memory import Rows
 from streamgp.inference.fitc_posterior import prior_posterior
 from streamgp.inference.fitc_sweep import flat_sites, sweep_block, sweep_bytes
 from streamgp.kernels import RBF, Linear, Matern52, Polynomial, White
@@ -113,6 +114,18 @@ def test_sites_of_a_neighbour_shorten_a_fit():
     first = fit_sites(make_basis(RBF(5.0, 1.0), Z), Probit(), Rows(X, y))
     near = make_basis(RBF(5.01, 1.0), Z)
     cold, warm = (fit_sites(near, Probit(), Rows(X, y), sites=sites) for sites in (None, first.sites))
+    assert warm.sweeps < cold.sweeps
+    agree(warm.evidence, cold.evidence, 1e-6)
+
+
+def test_the_posterior_of_a_weighted_sample_shortens_a_fit():
+    X, y, Z = problem(0, rows=3000, inducing=20)
+    basis, likelihood = make_basis(RBF(20.0, 0.8), Z), Probit()
+    sample = Rows(X[:300], y[:300], np.full(300, 10.0))
+    start = fit_sites(basis, likelihood, sample, tolerance=1e-3).posterior
+    cold = fit_sites(basis, likelihood, Rows(X, y))
+    warm = fit_sites(basis, likelihood, Rows(X, y), posterior=start)
+    assert warm.converged
     assert warm.sweeps < cold.sweeps
     agree(warm.evidence, cold.evidence, 1e-6)
 

@@ -44,7 +44,7 @@ def power_ep(
     """Power EP with sites on s ~ N(0, Q), where f = s + e and e ~ N(0, D) independently for each row.
 
     cavity 1/vc = 1/v − α τ;  tilted ∫ N(f; mc, vc + D) p(y|f)^α df;  τ = ν/(1 − vc ν)/α and so on, all rows
-    at once, damped.  Source: DESIGN section 4; [Bui2017] for the power.
+    at once, damped.  Source: [Bui2017] for the power.
     """
     count = len(targets)
     precision, precision_mean = np.zeros(count), np.zeros(count)
@@ -112,8 +112,8 @@ def full_ep(covariance, likelihood, targets, damping=0.5, tolerance=1e-12, sweep
     return DenseEP(precision, precision_mean, mean, variance, cavity_mean, cavity_variance, float(evidence))
 
 
-def predict(kernel, inducing, rows, new, precision, precision_mean, jitter):
-    """Mean and variance of f at new rows: sites on s of the training rows, the exact conditional given u."""
+def predict(kernel, inducing, rows, new, precision, precision_mean, jitter, residual=1.0):
+    """Mean and variance of f at new rows, given sites on s of the training rows, with residual × D0."""
     both = np.vstack([rows, new])
     explained, residual_variance = prior(kernel, inducing, both, jitter)
     n = len(rows)
@@ -121,7 +121,7 @@ def predict(kernel, inducing, rows, new, precision, precision_mean, jitter):
     mean, covariance = gaussian_posterior(
         explained, tau, np.concatenate([precision_mean, np.zeros(len(new))])
     )
-    return mean[n:], np.diag(covariance)[n:] + residual_variance[n:]
+    return mean[n:], np.diag(covariance)[n:] + residual * residual_variance[n:]
 
 
 def fitc_regression(explained, residual_variance, noise, targets):
