@@ -110,11 +110,16 @@ def whiten(basis: Basis, features: NDArray[Any]) -> WhitenedRows:
     Hazard: D0 is a difference; rounding below zero is clamped to zero.
     Source: [FITC2007] eq. 3.  Oracle: tests/reference/fitc_dense.py
     """
-    rows = basis.kernel.block(features, basis.inducing)
-    numerics.multiply_triangle(rows, basis.whitening, transposed=False)
-    explained = np.empty(len(rows))
-    numerics.row_squares(rows, explained)
-    return WhitenedRows(rows, np.maximum(basis.kernel.diagonal(features) - explained, 0.0))
+    block = basis.kernel.block(features, basis.inducing)
+    return whiten_block(basis, block, basis.kernel.diagonal(features))
+
+
+def whiten_block(basis: Basis, block: NDArray[Any], prior: FloatArray) -> WhitenedRows:
+    """The same from a kernel block (c, m), which is overwritten, and prior variances (c,)."""
+    numerics.multiply_triangle(block, basis.whitening, transposed=False)
+    explained = np.empty(len(block))
+    numerics.row_squares(block, explained)
+    return WhitenedRows(block, np.maximum(prior - explained, 0.0))
 
 
 def inverse_factor(matrix: FloatArray) -> FloatArray:

@@ -80,7 +80,23 @@ def sweep_block(
     Memory: :func:`sweep_bytes`.  Hazard: rows without a positive cavity keep their site and are counted.
     Source: [FITC2007] section 4.  Oracle: tests/reference/fitc_dense.py
     """
+    weight = np.ones(len(targets)) if weights is None else weights
     rows = whiten(basis, features)
+    swept, _ = sweep_whitened(posterior, rows, targets, likelihood, sites, approximation, damping, weight)
+    return swept
+
+
+def sweep_whitened(
+    posterior: InducingPosterior,
+    rows: WhitenedRows,
+    targets: FloatArray,
+    likelihood: Likelihood,
+    sites: Sites,
+    approximation: Approximation,
+    damping: float,
+    weights: FloatArray,
+) -> tuple[Swept, FloatArray]:
+    """The same for whitened rows, which are overwritten; the variances vs are returned beside it."""
     mean, variance = numerics.project(rows.features, posterior.spread, posterior.projected_targets)
     update = update_rows(
         likelihood,
@@ -90,22 +106,21 @@ def sweep_block(
         variance,
         approximation.residual * rows.residual_variance,
         approximation.power,
-        CAVITY_FLOOR[basis.dtype],
+        CAVITY_FLOOR[rows.features.dtype],
     )
     new = Sites(*(old + damping * (fresh - old) for old, fresh in zip(sites, update.sites, strict=True)))
-    weight = np.ones(len(targets)) if weights is None else weights
-    matrix, vector = _moments(rows, new, weight)
+    matrix, vector = _moments(rows, new, weights)
     sums = SweepSums(
         matrix,
         vector,
-        float(weight @ update.evidence),
-        float(weight @ update.mean_change**2),
-        float(weight @ np.abs(update.log_variance_change)),
-        float(weight @ update.has_cavity),
+        float(weights @ update.evidence),
+        float(weights @ update.mean_change**2),
+        float(weights @ np.abs(update.log_variance_change)),
+        float(weights @ update.has_cavity),
         len(targets),
-        int(np.count_nonzero(~update.has_cavity & (weight > 0.0))),
+        int(np.count_nonzero(~update.has_cavity & (weights > 0.0))),
     )
-    return Swept(new, sums)
+    return Swept(new, sums), variance
 
 
 def exact_block(
