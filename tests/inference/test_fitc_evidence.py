@@ -101,6 +101,22 @@ def test_converges_at_large_variance_and_rare_classes(residual, lengthscale, sep
     assert fit.posterior.jitter == 0.0
 
 
+@pytest.mark.parametrize("name", ["raetsch_titanic", "raetsch_thyroid_nosplit", "crabs", "usps"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("residual", [1.0, 0.0])
+def test_converges_on_shared_data(shared_data, name, dtype, residual):
+    """Sets with many equal rows, separable ones, wide ones; variance 1000; either precision."""
+    archive = shared_data(name)
+    X, y = (archive.get(key, archive.get(f"{key}_train")) for key in "Xy")
+    chosen = np.random.default_rng(0).permutation(len(X))[:1000]
+    X, y = X[chosen].astype(np.float64), y[chosen]
+    X = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
+    targets = np.where(y == np.unique(y)[-1], 1.0, -1.0)
+    basis = make_basis(RBF(1000.0, np.sqrt(X.shape[1])), X[:60], dtype).astype(dtype)
+    fit = fit_sites(basis, Probit(), Rows(X.astype(dtype), targets), Approximation(residual))
+    assert fit.converged
+
+
 def test_a_fit_that_does_not_converge_says_so():
     X, y, Z = problem(0)
     fit = fit_sites(make_basis(RBF(50.0, 0.5), Z), Probit(), Rows(X, y), max_sweeps=2)
