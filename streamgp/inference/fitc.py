@@ -14,10 +14,11 @@ from streamgp.inference.fitc_evidence import (
     Evidence,
     EvidenceSums,
     evidence_block,
+    evidence_bytes,
     finish_evidence,
     merge_evidence,
 )
-from streamgp.inference.fitc_memory import Rows
+from streamgp.inference.fitc_memory import ROWS_PER_BLOCK, TASKS_PER_WORKER, Rows
 from streamgp.inference.fitc_posterior import InducingPosterior, prior_posterior
 from streamgp.inference.fitc_sweep import (
     SweepSums,
@@ -29,8 +30,10 @@ from streamgp.inference.fitc_sweep import (
     merge_sweeps,
     moments_block,
     sweep_block,
+    sweep_bytes,
 )
 from streamgp.inference.sites import Sites
+from streamgp.kernels import Kernel
 from streamgp.likelihoods import Gaussian, Likelihood
 from streamgp.passes.blas import single_threaded_blas
 
@@ -219,3 +222,24 @@ def converged_evidence(
         basis, likelihood, rows, approximation, sites=sites, tolerance=tolerance, max_sweeps=max_sweeps
     )
     return evidence_of_sites(basis, likelihood, rows, fit, approximation, inputs=inputs), fit
+
+
+def fit_bytes(
+    kernel: Kernel,
+    likelihood: Likelihood,
+    n_rows: int,
+    n_inducing: int,
+    n_features: int,
+    itemsize: int,
+    *,
+    power: float = 1.0,
+    workers: int = 1,
+    rows_per_block: int = ROWS_PER_BLOCK,
+) -> int:
+    """Upper bound of the bytes that :func:`converged_evidence` allocates beside the rows and the basis."""
+    shape = (kernel, likelihood, min(rows_per_block, n_rows), n_inducing, n_features, itemsize, power)
+    waiting = TASKS_PER_WORKER * workers + 1
+    # Posteriors of this sweep, the next and the best; their factorisation; the total.
+    matrices = 8 * n_inducing * n_inducing * (8 + waiting) + 8 * waiting * n_inducing * n_features
+    derivatives = 3 * kernel.workspace_bytes(n_inducing, n_inducing, n_features, 8)
+    return workers * max(sweep_bytes(*shape), evidence_bytes(*shape)) + matrices + derivatives + 64 * n_rows

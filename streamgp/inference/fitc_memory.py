@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, TypeVar
 
 from numpy.typing import NDArray
@@ -39,9 +40,11 @@ class Rows:
 
     def fold(self, function: Callable[[int], T], merge: Callable[[T, T], T]) -> T:
         """The function of every block's start, merged in their order."""
-        starts = ((start,) for start in range(0, len(self.features), self.rows_per_block))
+        starts = range(0, len(self.features), self.rows_per_block)
+        if self.workers == 1:  # a scheduler would take longer than a small block
+            return reduce(merge, map(function, starts))
         threads = Threads(self.workers, advance=lambda: None, window=TASKS_PER_WORKER * self.workers)
-        total: T = threads(_call, function, starts, merge)
+        total: T = threads(_call, function, ((start,) for start in starts), merge)
         return total
 
 

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from streamgp.inference.fitc import Damping, converged_evidence, evidence_of_sites, fit_sites
+from streamgp.inference.fitc import Damping, converged_evidence, evidence_of_sites, fit_bytes, fit_sites
 from streamgp.inference.fitc_basis import Approximation, make_basis
 from streamgp.inference.fitc_evidence import evidence_block, evidence_bytes
 from streamgp.inference.fitc_memory import Rows
@@ -171,11 +171,26 @@ def test_blocks_stay_within_their_stated_bytes(likelihood, dtype):
         (sweep_block, (0.8,), sweep_bytes(*shape)),
         (evidence_block, (), evidence_bytes(*shape)),
     ):
-        function(*arguments, *more)  # compiled before memory is measured
-        tracemalloc.start()
-        try:
-            function(*arguments, *more)
-            peak = tracemalloc.get_traced_memory()[1]
-        finally:
-            tracemalloc.stop()
+        peak = peak_bytes(lambda f=function, more=more: f(*arguments, *more))
         assert 0.25 * bound < peak <= bound
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_fits_in_memory_stay_within_their_stated_bytes(workers):
+    generator = np.random.default_rng(0)
+    X, y = generator.standard_normal((3000, 6)), np.sign(generator.standard_normal(3000))
+    basis, rows = make_basis(RBF(2.0, 1.0), X[:150]), Rows(X, y, None, 500, workers)
+    peak = peak_bytes(lambda: converged_evidence(basis, Probit(), rows, inputs=True))
+    bound = fit_bytes(basis.kernel, Probit(), 3000, 150, 6, 8, workers=workers, rows_per_block=500)
+    assert 0.25 * bound < peak <= bound
+
+
+def peak_bytes(work):
+    """Peak of allocations by the work, which is done once before, so that all is compiled."""
+    work()
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
