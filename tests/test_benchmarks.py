@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 SMOKE = {
     "benchmarks.limits.pass_throughput": "--rows 3000 --features 5 --active 20 --repeats 1",
+    "benchmarks.limits.fitc_sweep": "--rows 64 --features 3 --inducing 16 --repeats 1",
     "benchmarks.limits.kernel_block": "--rows 64 --features 3 --active 16 --repeats 1",
     "benchmarks.papers.ivm2003_table1": "--synthetic --digits 9 --scale-active 0.01",
     "benchmarks.papers.ivm2006_pumadyn": "--synthetic --active 200 --splits 0",

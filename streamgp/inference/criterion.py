@@ -14,11 +14,11 @@ from streamgp.inference.criterion_terms import (
     active_posterior,
     active_terms,
     candidate_terms,
-    multiply_triangle,
 )
 from streamgp.inference.sites import Sites
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
+from streamgp.numerics.projection import multiply_triangle, weighted_moments
 from streamgp.passes.blas import single_threaded_blas
 from streamgp.passes.threads import Threads
 
@@ -154,7 +154,7 @@ def _candidate_tile(shared: _Candidates, start: int) -> _Sums:
 
 def _summed(n_parameters: int, terms: Terms, stubs: FloatArray) -> _Sums:
     """Sums over rows, the kernel gradient not yet among them."""
-    moments = _weighted_moments(stubs, terms.variance_slope)
+    moments = weighted_moments(stubs, terms.variance_slope)
     slopes = terms.mean_slope @ stubs
     return _Sums(terms.value, np.zeros(n_parameters), terms.likelihood_gradient, moments, slopes)
 
@@ -170,24 +170,6 @@ def _merge(left: _Sums, right: _Sums) -> _Sums:
         moments,
         left.stub_slopes + right.stub_slopes,
     )
-
-
-def _weighted_moments(stubs: FloatArray, weights: FloatArray) -> FloatArray:
-    """Mᵀ diag(weights) M: (c, d), (c,) → (d, d).
-
-    Rows are parted by the sign of their weights: NumPy takes half the flops for a product with its own
-    transpose.
-    """
-    moments = np.zeros((stubs.shape[1], stubs.shape[1]))
-    for positive in (True, False):
-        chosen = np.flatnonzero(weights > 0.0 if positive else weights < 0.0)
-        scaled = stubs[chosen]
-        scaled *= np.sqrt(np.abs(weights[chosen]))[:, None]
-        if positive:
-            moments += scaled.T @ scaled
-        else:
-            moments -= scaled.T @ scaled
-    return moments
 
 
 def _pulled_back(stubs: FloatArray, terms: Terms, posterior: ActivePosterior) -> FloatArray:

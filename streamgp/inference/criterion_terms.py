@@ -12,7 +12,7 @@ from scipy.linalg.lapack import dtrtri
 from streamgp.inference.sites import Sites
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
-from streamgp.numerics.projection import COLUMNS_PER_TILE
+from streamgp.numerics.projection import multiply_triangle
 
 FloatArray = NDArray[np.float64]
 
@@ -117,20 +117,3 @@ def candidate_terms(
     gradient = -weight * likelihood.parameter_gradient(targets, mean, variance).sum(axis=1)
     variance_slope = -0.5 * weight * (slope * slope - curvature)
     return Terms(-weight * float(np.sum(log_z)), gradient, weight * slope, variance_slope)
-
-
-def multiply_triangle(block: FloatArray, projection: FloatArray, *, transposed: bool) -> None:
-    """Block T, or block Tᵀ, in place, a few columns at a time.
-
-    T projection, upper triangular.  Shapes: (c, d), (d, d).  Cost: c d² flops and a little more.
-    Not by SciPy's triangular product, which keeps the GIL: NumPy's lets other tiles run.
-    """
-    n_active = len(projection)
-    starts = range(0, n_active, COLUMNS_PER_TILE)
-    # In place: column tile j needs the columns up to its own, or from its own on if transposed.
-    for start in starts if transposed else reversed(starts):
-        stop = min(start + COLUMNS_PER_TILE, n_active)
-        if transposed:
-            block[:, start:stop] = block[:, start:] @ projection[start:stop, start:].T
-        else:
-            block[:, start:stop] = block[:, :stop] @ projection[:stop, start:stop]

@@ -22,15 +22,16 @@ from streamgp.likelihoods.base import (
     sign_variance,
 )
 from streamgp.likelihoods.integrand import Density
-from streamgp.likelihoods.quadrature import sites_by_shrinkage, tilted_quadrature, workspace_bytes
-from streamgp.numerics.logit import WIDEST, logit_sweep
+from streamgp.likelihoods.quadrature import sites_by_shrinkage, workspace_bytes
+from streamgp.likelihoods.sigmoid import sigmoid_rows
+from streamgp.numerics.sigmoid import LOGISTIC
 
 
 @dataclass(frozen=True)
 class Logit(Likelihood):
     """p(y|f) = 1/(1 + exp(−y (f + bias))) for y in {−1, +1}.
 
-    Moments by quadrature; see :func:`streamgp.numerics.logit.logit_moments`.
+    Moments by quadrature; see :func:`streamgp.numerics.sigmoid.sigmoid_moments`.
 
     Examples
     --------
@@ -75,13 +76,7 @@ class Logit(Likelihood):
         self, targets: FloatArray, mean: FloatArray, variance: FloatArray, power: float
     ) -> FloatArray:
         """Log Z, slope, curvature and 1 − aν of every row, (4, c)."""
-        moments = np.empty((4, targets.size))
-        logit_sweep(self.bias, power, targets, mean, variance, moments)
-        wide = np.flatnonzero(~(variance <= WIDEST))
-        if wide.size:
-            found = tilted_quadrature(self._density(power), targets[wide], mean[wide], variance[wide])
-            moments[:, wide] = found[:4]
-        return moments
+        return sigmoid_rows(LOGISTIC, self._density(power), self.bias, power, (targets, mean, variance))
 
     def tilted_moments(
         self,

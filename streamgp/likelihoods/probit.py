@@ -21,16 +21,19 @@ from streamgp.likelihoods.base import (
 )
 from streamgp.likelihoods.closed_form import swept_moments, swept_sites
 from streamgp.likelihoods.integrand import Density
-from streamgp.likelihoods.quadrature import quadrature_moments, quadrature_sites, workspace_bytes
+from streamgp.likelihoods.quadrature import sites_by_shrinkage, workspace_bytes
+from streamgp.likelihoods.sigmoid import sigmoid_rows
 from streamgp.numerics.moments import PROBIT
 from streamgp.numerics.normal import normal_terms_array
+from streamgp.numerics.sigmoid import NORMAL
 
 
 @dataclass(frozen=True)
 class Probit(Likelihood):
     """p(y|f) = Φ(y (f + bias)) for y in {−1, +1}, Φ the standard normal distribution function.
 
-    Closed form; with a power other than 1 by quadrature.  Source: [IVM2006] B.1.
+    Closed form; with a power other than 1 by :func:`streamgp.numerics.sigmoid.sigmoid_moments`.
+    Source: [IVM2006] B.1.
 
     Examples
     --------
@@ -65,6 +68,10 @@ class Probit(Likelihood):
             lambda targets, latent: -normal_terms_array(margin(targets, latent))[2],
         ).raised(power)
 
+    def _powered(self, columns: tuple[FloatArray, ...], power: float) -> FloatArray:
+        """Log Z, slope, curvature and 1 − aν of every row with a power other than 1, (4, c)."""
+        return sigmoid_rows(NORMAL, self._density(power), self.bias, power, columns)
+
     def tilted_moments(
         self,
         targets: npt.ArrayLike,
@@ -76,7 +83,7 @@ class Probit(Likelihood):
         """Closed form of log Z, slope, curvature; see :func:`streamgp.numerics.moments.probit_moments`."""
         columns = as_rows(targets, latent_mean, latent_variance)
         if power != 1.0:
-            return quadrature_moments(self._density(power), *columns)
+            return TiltedMoments(*self._powered(columns, power)[:3])
         return swept_moments(PROBIT, self.bias, columns)
 
     def tilted_sites(
@@ -90,7 +97,8 @@ class Probit(Likelihood):
         """Closed form of log Z and site; see :func:`streamgp.numerics.moments.probit_site`."""
         columns = as_rows(targets, latent_mean, latent_variance)
         if power != 1.0:
-            return quadrature_sites(self._density(power), *columns)
+            log_z, slope, curvature, shrinkage = self._powered(columns, power)
+            return sites_by_shrinkage(log_z, slope, curvature, shrinkage, columns[1])
         return swept_sites(PROBIT, self.bias, columns)
 
     def parameter_gradient(

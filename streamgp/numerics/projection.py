@@ -60,3 +60,75 @@ def project(
 def workspace_bytes(rows: int, itemsize: int) -> int:
     """Temporary bytes of :func:`project`, with its result."""
     return rows * (COLUMNS_PER_TILE * itemsize + 16)
+
+
+def multiply_triangle(block: NDArray[Any], projection: NDArray[Any], *, transposed: bool) -> None:
+    """Block T, or block Tᵀ, in place, a few columns at a time.
+
+    T projection, upper triangular.  Shapes: (c, d), (d, d).  Cost: c d² flops and a little more.
+    Not by SciPy's triangular product, which keeps the GIL: NumPy's lets other tiles run.
+    """
+    n_active = len(projection)
+    starts = range(0, n_active, COLUMNS_PER_TILE)
+    # In place: column tile j needs the columns up to its own, or from its own on if transposed.
+    for start in starts if transposed else reversed(starts):
+        stop = min(start + COLUMNS_PER_TILE, n_active)
+        if transposed:
+            block[:, start:stop] = block[:, start:] @ projection[start:stop, start:].T
+        else:
+            block[:, start:stop] = block[:, :stop] @ projection[:stop, start:stop]
+
+
+@compiled
+def row_squares(rows: NDArray[Any], out: NDArray[np.float64]) -> None:
+    """out_i = Σ_j rows_ij², accumulated in float64.  Shapes: (c, d), (c,)."""
+    for i in range(rows.shape[0]):
+        square = 0.0
+        for j in range(rows.shape[1]):
+            value = np.float64(rows[i, j])
+            square += value * value
+        out[i] = square
+
+
+@compiled
+def gather_rows(
+    rows: NDArray[Any],
+    scale: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    total: NDArray[np.float64],
+) -> int:
+    """Add the weighted rows up, and move those of positive scale, scaled, to the front, in place.
+
+    total_j += Σ_i weights_i rows_ij;  the first k rows become scale_i rows_i, i in order; k is returned
+    Shapes: rows (c, d), scale and weights (c,), total (d,).  Cost: O(c d), one sweep through memory.
+    Hazard: a sum of many float32 values; it is accumulated in float64.
+    """
+    kept = 0
+    for i in range(rows.shape[0]):
+        weight, factor = weights[i], scale[i]
+        if weight != 0.0:
+            for j in range(rows.shape[1]):
+                total[j] += weight * np.float64(rows[i, j])
+        if factor > 0.0:
+            for j in range(rows.shape[1]):
+                rows[kept, j] = factor * rows[i, j]
+            kept += 1
+    return kept
+
+
+def weighted_moments(rows: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Rowsᵀ diag(weights) rows: (c, d), (c,) → (d, d) in float64.
+
+    Rows are parted by the sign of their weights: NumPy takes half the flops for a product with its own
+    transpose.  Cost: c d² flops; memory: a copy of the rows.
+    """
+    moments = np.zeros((rows.shape[1], rows.shape[1]))
+    for positive in (True, False):
+        chosen = np.flatnonzero(weights > 0.0 if positive else weights < 0.0)
+        scaled = rows[chosen]
+        scaled *= np.sqrt(np.abs(weights[chosen]))[:, None].astype(rows.dtype)
+        if positive:
+            moments += scaled.T @ scaled
+        else:
+            moments -= scaled.T @ scaled
+    return moments

@@ -38,6 +38,7 @@ class Model:
             "likelihoods": [likelihood.to_json() for likelihood in likelihoods],
             "columns": [[head.columns.start, head.columns.stop] for head in heads],
             "calibrations": [list(head.calibration) for head in heads],
+            "residuals": [head.residual for head in heads],
         }
         arrays: dict[str, NDArray[Any]] = {
             "shift": self.standardizer.shift,
@@ -52,20 +53,25 @@ class Model:
         for number, head in enumerate(heads):
             arrays[f"heads/{number}/projection"] = head.projection
             arrays[f"heads/{number}/projected_targets"] = head.projected_targets
+            if head.whitening is not None:
+                arrays[f"heads/{number}/whitening"] = head.whitening
         return header, arrays
 
     @staticmethod
     def from_record(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
         """The model that was written."""
+        residuals = header.get("residuals", [1.0] * len(header["columns"]))  # absent from the first models
         heads = tuple(
             Head(
                 arrays[f"heads/{number}/projection"],
                 arrays[f"heads/{number}/projected_targets"],
                 slice(*columns),
                 Calibration(*calibration),
+                residual,
+                arrays.get(f"heads/{number}/whitening"),
             )
-            for number, (columns, calibration) in enumerate(
-                zip(header["columns"], header["calibrations"], strict=True)
+            for number, (columns, calibration, residual) in enumerate(
+                zip(header["columns"], header["calibrations"], residuals, strict=True)
             )
         )
         likelihoods = tuple(likelihood_from_json(document) for document in header["likelihoods"])

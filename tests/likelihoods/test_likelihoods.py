@@ -277,3 +277,29 @@ def test_shapes_that_differ_are_named():
         Probit().tilted_moments([1.0, -1.0], np.zeros(3), np.ones(3))
     with pytest.raises(ParameterError, match=r"\(1, 2\)"):
         Logit().tilted_moments(1.0, np.zeros((1, 2)), 1.0)
+
+
+@pytest.mark.parametrize("power", [0.9, 0.5, 0.05])
+def test_probit_raised_to_a_power_agrees_with_a_dense_grid(power):
+    likelihood, generator = Probit(bias=0.3), np.random.default_rng(1)
+    mean = np.concatenate([generator.uniform(-12, 12, 12), [0.0, -8.0]])
+    variance = np.concatenate([10 ** generator.uniform(-3, 2.3, 12), [1e-6, 250.0]])
+    targets = np.where(generator.random(14) < 0.5, 1.0, -1.0)
+    found = likelihood.tilted_moments(targets, mean, variance, power=power)
+    sites = likelihood.tilted_sites(targets, mean, variance, power=power)
+    for i, (y, h, a) in enumerate(zip(targets, mean, variance, strict=True)):
+        log_z, centre, spread, _ = tilted_dense(
+            lambda target, latent: power * log_ndtr(target * (latent + 0.3)), y, h, a
+        )
+        np.testing.assert_allclose(found.log_z[i], log_z, rtol=1e-11, atol=1e-13)
+        np.testing.assert_allclose(found.log_z_slope[i], centre / np.sqrt(a), rtol=1e-9, atol=1e-9)
+        np.testing.assert_allclose(found.log_z_curvature[i] * a, 1 - spread, rtol=1e-8, atol=1e-11)
+        np.testing.assert_allclose(sites.site_precision[i] * a, 1 / spread - 1, rtol=1e-8, atol=1e-11)
+
+
+def test_probit_raised_to_a_power_is_continuous_where_its_rule_changes():
+    likelihood = Probit()
+    for mean, variance in (([-99.999, -100.001], 2.0), ([0.5, 0.5], [255.999, 256.001])):
+        moments = likelihood.tilted_moments(1.0, mean, variance, power=0.5)
+        for column in moments:
+            np.testing.assert_allclose(column[0], column[1], rtol=1e-4)

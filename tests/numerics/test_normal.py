@@ -134,9 +134,9 @@ def test_works_without_the_jit():
     code = (
         "from streamgp.numerics.normal import normal_terms\n"
         "from streamgp.numerics.moments import probit_site, gaussian_moments\n"
-        "from streamgp.numerics.logit import logit_moments\n"
+        "from streamgp.numerics.sigmoid import sigmoid_moments\n"
         "print(normal_terms(-1000.0)[0], probit_site(1.0, -3.0, 1e4, 0.1)[1])\n"
-        "print(gaussian_moments(1.0, 0.0, 0.0, 1.0)[1], logit_moments(1.0, 0.0, 0.0, 0.0, 1.0)[1])\n"
+        "print(gaussian_moments(1.0, 0.0, 0.0, 1.0)[1], sigmoid_moments(0, 1.0, 0.0, 0.0, 0.0, 1.0)[1])\n"
     )
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     shown = subprocess.run(

@@ -1,0 +1,245 @@
+"""Power EP through inducing inputs, to convergence, for rows in memory; and the evidence for learning.
+
+A fit over a store is the same loop with a pass in the place of :func:`sweep_rows`.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from streamgp.inference.fitc_basis import FITC, Approximation, Basis
+from streamgp.inference.fitc_evidence import (
+    Evidence,
+    EvidenceSums,
+    evidence_block,
+    evidence_bytes,
+    finish_evidence,
+    merge_evidence,
+)
+from streamgp.inference.fitc_memory import ROWS_PER_BLOCK, TASKS_PER_WORKER, Rows
+from streamgp.inference.fitc_posterior import InducingPosterior, prior_posterior
+from streamgp.inference.fitc_sweep import (
+    SweepSums,
+    Swept,
+    exact_block,
+    exact_evidence,
+    flat_sites,
+    log_evidence,
+    merge_sweeps,
+    moments_block,
+    sweep_block,
+    sweep_bytes,
+)
+from streamgp.inference.sites import Sites
+from streamgp.kernels import Kernel
+from streamgp.likelihoods import Gaussian, Likelihood
+from streamgp.passes.blas import single_threaded_blas
+
+FOR_PREDICTION = 1e-3
+"""Moment residual at which predictions no longer change."""
+FOR_EVIDENCE = 1e-5
+"""Moment residual below which evidence and gradient may be used."""
+MAX_SWEEPS = 200
+
+
+class Damping(NamedTuple):
+    """How far the next sweep moves the sites, and the residual that it is judged against."""
+
+    step: float = 0.8
+    residual: float = np.inf
+
+    def after(self, residual: float) -> Damping:
+        """Halved (floor 0.1) where the moment residual has risen, else times 1.25 (cap 1)."""
+        step = max(0.5 * self.step, 0.1) if residual > self.residual else min(1.25 * self.step, 1.0)
+        return Damping(step, residual)
+
+
+class Fit(NamedTuple):
+    """Sites of all rows and their posterior.
+
+    ``residual``, ``evidence`` and ``skipped`` are those that the last sweep found before its own step, after
+    which residuals are smaller, and evidence is the same but for their squares; ``converged``: whether the
+    residual is below the tolerance.
+    """
+
+    sites: Sites
+    posterior: InducingPosterior
+    evidence: float
+    residual: float
+    sweeps: int
+    converged: bool
+    skipped: int
+
+
+def fit_sites(
+    basis: Basis,
+    likelihood: Likelihood,
+    rows: Rows,
+    approximation: Approximation = FITC,
+    *,
+    sites: Sites | None = None,
+    posterior: InducingPosterior | None = None,
+    tolerance: float = FOR_EVIDENCE,
+    max_sweeps: int = MAX_SWEEPS,
+) -> Fit:
+    """Sweeps over rows in memory until tilted moments and posterior agree.
+
+    Where to start: from ``sites``; or from a ``posterior`` that other rows gave, such as a sample weighted up
+    to the number of all rows; else from the prior. Gaussian noise needs one pass and no start.
+    Cost: 2 p m + 3 m² flops for each row and sweep, and O(m³) for each sweep.
+    Hazard: a fit that has not converged returns the best sites seen, and says so. Sites and posterior always
+    belong together.
+    Source: [FITC2007] section 3.  Oracle: tests/reference/fitc_dense.py
+    """
+    with single_threaded_blas():
+        if isinstance(likelihood, Gaussian):
+            return _exact_fit(basis, likelihood, rows, approximation)
+        # Rows that were not in the given posterior take the whole step at once.
+        damping, best = Damping() if posterior is None else Damping(1.0), None
+        if sites is not None:
+            posterior = _moments_of(basis, rows, sites).posterior()
+        elif posterior is None:
+            posterior = prior_posterior(basis.size)
+        sites = flat_sites(len(rows.features)) if sites is None else sites
+        for sweeps in range(1, max_sweeps + 1):
+            new, sums = sweep_rows(basis, posterior, likelihood, rows, sites, approximation, damping.step)
+            residual, evidence = sums.moment_residual, log_evidence(posterior, sums)
+            converged = residual <= tolerance and sums.skipped == 0
+            sites, posterior = new, sums.posterior()
+            if best is None or converged or residual < best.residual:
+                best = Fit(sites, posterior, evidence, residual, sweeps, converged, sums.skipped)
+            if converged:
+                break
+            damping = damping.after(residual)
+        assert best is not None
+        return best._replace(sweeps=sweeps)
+
+
+def sweep_rows(
+    basis: Basis,
+    posterior: InducingPosterior,
+    likelihood: Likelihood,
+    rows: Rows,
+    sites: Sites,
+    approximation: Approximation,
+    damping: float,
+) -> Swept:
+    """One sweep over all rows in memory; see :func:`streamgp.inference.fitc_sweep.sweep_block`."""
+    streaming = posterior.astype(basis.dtype)
+
+    def one(start: int) -> tuple[list[Sites], SweepSums]:
+        place, features, targets, weights = rows.block(start)
+        swept = sweep_block(
+            basis,
+            streaming,
+            features,
+            targets,
+            likelihood,
+            Sites(sites.precision[place], sites.precision_mean[place]),
+            approximation,
+            damping,
+            weights,
+        )
+        return [swept.sites], swept.sums
+
+    return _joined(*rows.fold(one, _merge_swept))
+
+
+def _exact_fit(basis: Basis, likelihood: Gaussian, rows: Rows, approximation: Approximation) -> Fit:
+    def one(start: int) -> tuple[list[Sites], SweepSums]:
+        _, features, targets, weights = rows.block(start)
+        swept = exact_block(basis, features, targets, likelihood, approximation, weights)
+        return [swept.sites], swept.sums
+
+    sites, sums = _joined(*rows.fold(one, _merge_swept))
+    posterior = sums.posterior()
+    return Fit(sites, posterior, exact_evidence(posterior, sums), 0.0, 1, True, 0)
+
+
+def _moments_of(basis: Basis, rows: Rows, sites: Sites) -> SweepSums:
+    def one(start: int) -> SweepSums:
+        place, features, _, weights = rows.block(start)
+        part = Sites(sites.precision[place], sites.precision_mean[place])
+        return moments_block(basis, features, part, weights)
+
+    return rows.fold(one, merge_sweeps)
+
+
+def _merge_swept(
+    earlier: tuple[list[Sites], SweepSums], later: tuple[list[Sites], SweepSums]
+) -> tuple[list[Sites], SweepSums]:
+    return earlier[0] + later[0], merge_sweeps(earlier[1], later[1])
+
+
+def _joined(pieces: list[Sites], sums: SweepSums) -> Swept:
+    return Swept(Sites(*(np.concatenate(columns) for columns in zip(*pieces, strict=True))), sums)
+
+
+def evidence_of_sites(
+    basis: Basis,
+    likelihood: Likelihood,
+    rows: Rows,
+    fit: Fit,
+    approximation: Approximation = FITC,
+    *,
+    inputs: bool = False,
+) -> Evidence:
+    """The evidence of a converged fit, and its gradient; with ``inputs`` by the inducing inputs too.
+
+    Cost: see :func:`streamgp.inference.fitc_evidence.evidence_block`.
+    """
+    streaming = fit.posterior.astype(basis.dtype)
+
+    def one(start: int) -> EvidenceSums:
+        place, features, targets, weights = rows.block(start)
+        part = Sites(fit.sites.precision[place], fit.sites.precision_mean[place])
+        return evidence_block(
+            basis, streaming, features, targets, likelihood, part, approximation, weights, inputs=inputs
+        )
+
+    with single_threaded_blas():
+        return finish_evidence(basis, fit.posterior, rows.fold(one, merge_evidence))
+
+
+def converged_evidence(
+    basis: Basis,
+    likelihood: Likelihood,
+    rows: Rows,
+    approximation: Approximation = FITC,
+    *,
+    sites: Sites | None = None,
+    inputs: bool = False,
+    tolerance: float = FOR_EVIDENCE,
+    max_sweeps: int = MAX_SWEEPS,
+) -> tuple[Evidence, Fit]:
+    """Evidence and gradient after full re-convergence, from the sites of a neighbouring fit if given.
+
+    What an optimiser calls: the fit's sites start the next call, whose kernel differs a little.
+    """
+    fit = fit_sites(
+        basis, likelihood, rows, approximation, sites=sites, tolerance=tolerance, max_sweeps=max_sweeps
+    )
+    return evidence_of_sites(basis, likelihood, rows, fit, approximation, inputs=inputs), fit
+
+
+def fit_bytes(
+    kernel: Kernel,
+    likelihood: Likelihood,
+    n_rows: int,
+    n_inducing: int,
+    n_features: int,
+    itemsize: int,
+    *,
+    power: float = 1.0,
+    workers: int = 1,
+    rows_per_block: int = ROWS_PER_BLOCK,
+) -> int:
+    """Upper bound of the bytes that :func:`converged_evidence` allocates beside the rows and the basis."""
+    shape = (kernel, likelihood, min(rows_per_block, n_rows), n_inducing, n_features, itemsize, power)
+    waiting = TASKS_PER_WORKER * workers + 1
+    # Posteriors of this sweep, the next and the best; their factorisation; the total.
+    matrices = 8 * n_inducing * n_inducing * (8 + waiting) + 8 * waiting * n_inducing * n_features
+    derivatives = 3 * kernel.workspace_bytes(n_inducing, n_inducing, n_features, 8)
+    return workers * max(sweep_bytes(*shape), evidence_bytes(*shape)) + matrices + derivatives + 64 * n_rows
