@@ -46,8 +46,8 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     n_active : int
         Size of the active set: rows that the model keeps. Cost grows with its square.
     selection : {"ivm", "pass", "fpass", "random"} or IVM, PASS, FPASS
-        How active rows are chosen: greedily; by thresholds on their predictive probability, up to ``n_active``
-        of them; by exchanges at fixed size; at random. Settings by the classes of :mod:`streamgp.selection`.
+        How active rows are chosen: greedily; by thresholds on their predictive probability, up to
+        ``n_active`` of them; by exchanges at fixed size; at random. Settings: :mod:`streamgp.selection`.
         ``"pass"`` and ``"fpass"`` come with ``inference="ep"``.
     inference : {"adf", "ep"}
         What the active set then says: ``"adf"`` visits each site once, ``"ep"`` (expectation propagation)

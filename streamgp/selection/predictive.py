@@ -23,6 +23,10 @@ Places = NDArray[np.int64]
 MOST_LEAVING = 0.25
 """Share of an active set that leaves at once at most: two rows alike are each sure thanks to the other."""
 
+SURE = 0.7
+"""Probability, given all others, that an active row must have to be exchanged. Without it a set too small for
+its task loses all rows but the contradictory ones: ijcnn1, 1000 rows, 9.7 % error instead of 3.0 %."""
+
 
 class Fit(NamedTuple):
     """How well targets are predicted: a probability in (0, 1], and the weight that ranks them; (c,) each."""
@@ -130,7 +134,7 @@ class FPASS:
     ----------
     p_exc : float
         Share of the active set that is exchanged in a block: the least probable rows of the block for those
-        active rows that are most probable given all others, as long as the former have the larger weight.
+        active rows that are most probable given all others, as long as these are sure (0.7) and weigh less.
     n_pass, block_rows, update_every, most_steps
         As for :class:`PASS`.
     """
@@ -180,8 +184,9 @@ def _largest(values: FloatArray, count: int) -> Places:
 def _pairs(
     candidates: Fit, entering: Places, active: Fit, staying: Places, most: int
 ) -> tuple[Places, Places]:
-    """Pairs, at most so many, in which the candidate (sorted by weight) outweighs the active row."""
-    leaving = staying[np.argsort(active.weight[staying], kind="stable")]
+    """Pairs, at most so many, in which the candidate (sorted by weight) outweighs a sure active row."""
+    sure = staying[active.probability[staying] > SURE]
+    leaving = sure[np.argsort(active.weight[sure], kind="stable")]
     size = min(most, len(entering), len(leaving))
     # Weights fall on one side and rise on the other: the pairs that improve are the first ones.
     count = int(np.count_nonzero(candidates.weight[entering[:size]] > active.weight[leaving[:size]]))

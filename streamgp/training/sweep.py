@@ -37,7 +37,7 @@ START_ROWS = 300
 
 
 def begin(context: Context, state: State) -> State:
-    """Rows at random, the same for all heads; the best of several scalings where the kernel is the default."""
+    """Rows at random, the same for all heads; the best of several scalings of a kernel that was not given."""
     size = selection_of(context).initial_size(context.plan.n_active)
     first = _drawn(context, size)
     if context.settings.kernel is None and context.settings.learning is not None:
