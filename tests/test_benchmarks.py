@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SMOKE = {
+    "benchmarks.limits.ep_robustness": "--problems 8",
     "benchmarks.limits.pass_throughput": "--rows 3000 --features 5 --active 20 --repeats 1",
     "benchmarks.limits.fitc_sweep": "--rows 64 --features 3 --inducing 16 --repeats 1",
     "benchmarks.limits.kernel_block": "--rows 64 --features 3 --active 16 --repeats 1",

@@ -34,7 +34,7 @@ from streamgp.passes import ClassEvaluation
 from streamgp.passes.evaluation import ClassScore
 from streamgp.posterior import Marginals, Precision
 from streamgp.posterior.predictive import ClassPredictive
-from streamgp.selection import IVM
+from streamgp.selection import FPASS, IVM, PASS
 from streamgp.training.fit import fit
 
 
@@ -45,10 +45,13 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     n_active : int
         Size of the active set: rows that the model keeps. Cost grows with its square.
-    selection : {"ivm", "random"} or IVM
-        How active rows are chosen: greedily, or at random; settings by :class:`streamgp.selection.IVM`.
-    inference : {"adf"}
-        What the active set then says: ``"adf"`` visits each site once.
+    selection : {"ivm", "pass", "fpass", "random"} or IVM, PASS, FPASS
+        How active rows are chosen: greedily; by thresholds on their predictive probability, up to
+        ``n_active`` of them; by exchanges at fixed size; at random. Settings: :mod:`streamgp.selection`.
+        ``"pass"`` and ``"fpass"`` come with ``inference="ep"``.
+    inference : {"adf", "ep"}
+        What the active set then says: ``"adf"`` visits each site once, ``"ep"`` (expectation propagation)
+        until nothing changes.
     kernel : Kernel, optional
         Covariance of the latent function on standardised features, and where learning starts; default an RBF
         of median distance plus a linear kernel.
@@ -97,8 +100,8 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         n_active: int = 500,
         *,
-        selection: Literal["ivm", "random"] | IVM = "ivm",
-        inference: Literal["adf"] = "adf",
+        selection: Literal["ivm", "pass", "fpass", "random"] | IVM | PASS | FPASS = "ivm",
+        inference: Literal["adf", "ep"] = "adf",
         kernel: Kernel | None = None,
         likelihood: Likelihood | None = None,
         multiclass: Literal["auto", "per_class", "shared"] = "auto",

@@ -22,7 +22,8 @@ from streamgp.persistence import write_record
 from streamgp.posterior import Marginals
 from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import ClassPredictive
-from streamgp.selection import IVM
+from streamgp.selection import FPASS, IVM, PASS
+from streamgp.selection.predictive import Predictive
 from streamgp.training.context import FitSettings
 from streamgp.training.plan import Demand, make_plan
 
@@ -32,13 +33,17 @@ T = TypeVar("T")
 
 def fit_settings(estimator: Any) -> FitSettings:
     """What a fit is asked for, checked once, here."""
-    if estimator.inference != "adf":
-        raise ParameterError(f"inference={estimator.inference!r} is not known; use 'adf'")
+    selection = _selection(estimator.selection)
+    predictive = isinstance(selection, Predictive)
+    if estimator.inference not in ("adf", "ep"):
+        raise ParameterError(f"inference={estimator.inference!r} is not known; use 'adf' or 'ep'")
     if isinstance(estimator.n_active, bool) or not isinstance(estimator.n_active, int | np.integer):
         raise ParameterError(f"n_active must be an integer of at least 1, not {estimator.n_active!r}")
     return FitSettings(
         n_active=int(estimator.n_active),
-        selection=_selection(estimator.selection),
+        selection=selection,
+        # A predictive selection is built on expectation propagation; there is nothing to stop early.
+        inference="ep" if predictive else estimator.inference,
         shared=_is_shared(getattr(estimator, "multiclass", "auto")),
         kernel=estimator.kernel,
         likelihood=estimator.likelihood,
@@ -47,7 +52,7 @@ def fit_settings(estimator: Any) -> FitSettings:
         standardize=estimator.standardize,
         precision=estimator.precision,
         memory_budget=parse_size(estimator.memory_budget),
-        validation=estimator.validation,
+        validation=False if predictive and estimator.validation is None else estimator.validation,
         max_seconds=estimator.max_seconds,
         seed=_seed(estimator.random_state),
         client=estimator.client,
@@ -56,12 +61,21 @@ def fit_settings(estimator: Any) -> FitSettings:
     )
 
 
-def _selection(selection: Any) -> IVM | None:
-    if isinstance(selection, IVM):
+def _selection(selection: Any) -> IVM | Predictive | None:
+    if isinstance(selection, IVM | Predictive):
         return selection
-    if selection not in ("ivm", "random"):
-        raise ParameterError(f"selection={selection!r} is not known; use 'ivm', 'random' or an IVM(...)")
-    return IVM() if selection == "ivm" else None
+    known: dict[Any, IVM | Predictive | None] = {
+        "ivm": IVM(),
+        "pass": PASS(),
+        "fpass": FPASS(),
+        "random": None,
+    }
+    if not isinstance(selection, str) or selection not in known:
+        raise ParameterError(
+            f"selection={selection!r} is not known; use 'ivm', 'pass', 'fpass', 'random', or settings: "
+            f"IVM(...), PASS(...), FPASS(...)"
+        )
+    return known[selection]
 
 
 def _is_shared(multiclass: Any) -> bool:

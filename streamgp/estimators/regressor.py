@@ -33,7 +33,7 @@ from streamgp.passes import RealEvaluation
 from streamgp.passes.evaluation import RealScore
 from streamgp.posterior import Marginals, Precision
 from streamgp.posterior.predictive import RealPredictive
-from streamgp.selection import IVM
+from streamgp.selection import FPASS, IVM, PASS
 from streamgp.training.fit import fit
 
 
@@ -48,8 +48,8 @@ class StreamGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self,
         n_active: int = 500,
         *,
-        selection: Literal["ivm", "random"] | IVM = "ivm",
-        inference: Literal["adf"] = "adf",
+        selection: Literal["ivm", "pass", "fpass", "random"] | IVM | PASS | FPASS = "ivm",
+        inference: Literal["adf", "ep"] = "adf",
         kernel: Kernel | None = None,
         likelihood: Likelihood | None = None,
         learn_hyperparameters: bool | Literal["constant", "hybrid"] = True,

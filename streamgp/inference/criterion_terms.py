@@ -6,10 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cholesky
-from scipy.linalg.lapack import dtrtri
 
-from streamgp.inference.sites import Sites
+from streamgp.inference.sites import Sites, inverse_factor
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.numerics.projection import multiply_triangle
@@ -52,12 +50,7 @@ def active_posterior(kernel: Kernel, active: FloatArray, sites: Sites) -> Active
     gram = np.asarray(kernel.gram(active), np.float64)
     prior_variance = gram.diagonal().copy()
     root = np.sqrt(sites.precision)
-    scaled_gram = root[:, None] * gram
-    scaled_gram *= root
-    scaled_gram.flat[:: len(gram) + 1] += 1.0
-    factor = cholesky(scaled_gram.T, lower=True, overwrite_a=True, check_finite=False)
-    log_determinant = 2.0 * float(np.log(factor.diagonal()).sum())
-    inverse, _ = dtrtri(factor, lower=1, overwrite_c=1)
+    inverse, log_determinant = inverse_factor(gram.copy(), root)
     scaled_mean = np.divide(sites.precision_mean, root, out=np.zeros_like(root), where=root > 0.0)
     projected_targets = inverse @ scaled_mean
     variance_ratio = np.einsum("ij,ij->j", inverse, inverse)

@@ -39,6 +39,17 @@ def head_from_sites(gram: FloatArray, sites: Sites, columns: slice = slice(None)
     return Head(projection, targets, columns)
 
 
+def inverse_factor(gram: FloatArray, root: FloatArray) -> tuple[FloatArray, float]:
+    """The inverse L⁻¹ of the lower factor of B = 1 + S K S, in place of K, and log|B|.
+
+    S = diag(root).  Shapes: gram (d, d), root (d,).  Cost: ⅔ d³ flops, no other matrix.
+    """
+    factor = scaled_cholesky(gram, root)
+    log_determinant = 2.0 * float(np.log(factor.diagonal()).sum())
+    inverse, _ = dtrtri(factor, lower=1, overwrite_c=1)
+    return inverse, log_determinant
+
+
 def scaled_cholesky(gram: FloatArray, root: FloatArray) -> FloatArray:
     """The lower factor L of 1 + S K S, in place of K (Fortran order).
 

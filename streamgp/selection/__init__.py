@@ -2,5 +2,6 @@
 
 from streamgp.selection.ivm import IVM, HeadScores
 from streamgp.selection.keys import RowKeys, key_bounds, stratified_quotas
+from streamgp.selection.predictive import FPASS, PASS
 
-__all__ = ["IVM", "HeadScores", "RowKeys", "key_bounds", "stratified_quotas"]
+__all__ = ["FPASS", "IVM", "PASS", "HeadScores", "RowKeys", "key_bounds", "stratified_quotas"]

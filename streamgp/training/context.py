@@ -21,6 +21,7 @@ from streamgp.passes.candidates import PickRows, Pool, smallest
 from streamgp.passes.run import run_pass
 from streamgp.posterior import Head, Precision, Snapshot
 from streamgp.selection import IVM, RowKeys, key_bounds, stratified_quotas
+from streamgp.selection.predictive import Predictive
 from streamgp.training.plan import MemoryPlan
 from streamgp.training.prepare import Prepared
 from streamgp.training.state import State
@@ -36,7 +37,8 @@ class FitSettings:
     """What a fit was asked for; names and meanings are those of the estimators' parameters."""
 
     n_active: int
-    selection: IVM | None  # None: rows at random
+    selection: IVM | Predictive | None  # None: rows at random
+    inference: str
     shared: bool  # whether all classes share their active rows
     kernel: Kernel | None
     likelihood: Likelihood | None
@@ -78,6 +80,16 @@ class Context:
     def holds_all_rows(self) -> bool:
         """Whether the sample is the whole training set: then no pass is needed to refresh candidates."""
         return len(self.sample.rows) + len(self.validation.rows) == self.prepared.rows.n_rows
+
+    @property
+    def is_classification(self) -> bool:
+        """Whether targets are classes."""
+        return isinstance(self.prepared.targets, ClassTargets)
+
+    @property
+    def after_selection(self) -> str:
+        """The phase that follows the selection: sites converge, or are left as filtering set them."""
+        return "infer" if self.settings.inference == "ep" else "calibrate"
 
     def inputs(self, stored: NDArray[Any]) -> FloatArray:
         """Stored features as the model sees them, exactly: standardised in float64."""

@@ -28,6 +28,7 @@ from streamgp.posterior.calibration import UNCALIBRATED
 from streamgp.posterior.model import Model
 from streamgp.posterior.precision import check_precision
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive
+from streamgp.selection.predictive import Predictive
 from streamgp.training.calibrate import calibrate_heads
 from streamgp.training.context import (
     Context,
@@ -38,11 +39,13 @@ from streamgp.training.context import (
     pass_settings,
 )
 from streamgp.training.hyperparameters import TUNING_ACTIVE, choose_start, learn_round
+from streamgp.training.infer import infer
 from streamgp.training.plan import Demand, MemoryPlan, make_plan
 from streamgp.training.prepare import Prepared, prepare
 from streamgp.training.select import pass_precision, select_stage
 from streamgp.training.starts import default_kernel
 from streamgp.training.state import State
+from streamgp.training.sweep import begin, update, visit_block
 
 FloatArray = NDArray[np.float64]
 logger = logging.getLogger(__name__)
@@ -94,10 +97,18 @@ def _step(context: Context, state: State, save: Callable[[State], None]) -> Stat
     begun = context.seconds()
     if state.phase == "start":
         following = choose_start(context, state)
+    elif state.phase == "begin":
+        following = begin(context, state)
+    elif state.phase == "sweep":
+        following = visit_block(context, state)
+    elif state.phase == "update":
+        following = update(context, state, save)
     elif state.phase == "learn":
         following = learn_round(context, state, save)
     elif state.phase == "select":
         following = select_stage(context, state)
+    elif state.phase == "infer":
+        following = infer(context, state)
     else:
         following = calibrate_heads(context, state)
     *before, latest = following.history or ({},)
@@ -133,13 +144,19 @@ def _first_state(context: Context) -> State:
     settings, heads = context.settings, context.n_heads
     kernel = settings.kernel or default_kernel(context)
     return State(
-        phase="start" if settings.learning is not None else "select",
+        phase=_first_phase(settings),
         kernel=kernel,
         likelihoods=_likelihoods(context.prepared, settings.likelihood),
         actives=tuple(ActiveSet.empty(0, context.prepared.rows.n_features) for _ in range(heads)),
         calibrations=(UNCALIBRATED,) * heads,
         stopped=(False,) * heads,
     )
+
+
+def _first_phase(settings: FitSettings) -> str:
+    if isinstance(settings.selection, Predictive):
+        return "begin"
+    return "start" if settings.learning is not None else "select"
 
 
 def _likelihoods(prepared: Prepared, likelihood: Likelihood | None) -> tuple[Likelihood, ...]:
@@ -183,6 +200,7 @@ def _identity(context: Context) -> dict[str, Any]:
         "parameters": {
             "n_active": settings.n_active,
             "selection": repr(settings.selection),
+            "inference": settings.inference,
             "shared": settings.shared,
             "kernel": repr(settings.kernel),
             "likelihood": repr(settings.likelihood),

@@ -130,7 +130,8 @@ def _select_heads(
 ) -> list[tuple[ActiveSet, Candidates]]:
     """Active rows of the sample under the state's parameters, for each task."""
     size = min(n_active, context.plan.n_active, max(1, len(tasks[0].targets) // 4))
-    selection = context.settings.selection or IVM()
+    wanted = context.settings.selection
+    selection = wanted if isinstance(wanted, IVM) else IVM()
     selected = []
     for task in tasks:
         n_rows, n_features = task.inputs.shape

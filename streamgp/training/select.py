@@ -16,9 +16,10 @@ from streamgp.passes.candidates import PickRows, Pool, is_among, smallest
 from streamgp.passes.run import run_pass
 from streamgp.posterior import Snapshot, choose_dtype
 from streamgp.posterior.calibration import calibrate
-from streamgp.selection import HeadScores, key_bounds, stratified_quotas
+from streamgp.selection import IVM, HeadScores, key_bounds, stratified_quotas
 from streamgp.training.context import Context, class_counts, make_snapshot, refresh_keys
 from streamgp.training.greedy import Enough, Learner, grow
+from streamgp.training.heads import head_groups
 from streamgp.training.state import State
 
 FloatArray = NDArray[np.float64]
@@ -53,11 +54,11 @@ def next_size(context: Context, n_active: int) -> int:
 
 
 def select_stage(context: Context, state: State) -> State:
-    """Grow every active set to the stage's size; the last stage hands over to calibration."""
+    """Grow every active set to the stage's size; the last stage hands over."""
     until = next_size(context, state.n_active)
     pool = context.sample if state.n_active == 0 or context.holds_all_rows else refresh(context, state, until)
     actives, stopped, looks = list(state.actives), list(state.stopped), []
-    for heads in _groups(context):
+    for heads in head_groups(context):
         if not stopped[heads[0]]:
             watch = _Watch(context, state, heads)
             for head, grown in zip(
@@ -70,13 +71,7 @@ def select_stage(context: Context, state: State) -> State:
     state = state.told(
         n_active=[active.count for active in actives], candidates=len(pool.rows), validation=looks
     )
-    return replace(state, phase="calibrate" if done else "select")
-
-
-def _groups(context: Context) -> list[list[int]]:
-    """Heads that share their active rows: all of them, or each on its own."""
-    every = list(range(context.n_heads))
-    return [every] if context.settings.shared else [[head] for head in every]
+    return replace(state, phase=context.after_selection if done else "select")
 
 
 def _grow_heads(
@@ -87,7 +82,7 @@ def _grow_heads(
     actives = [state.actives[head].with_capacity(until) for head in heads]
     mine = _candidates_of(context, pool, heads, actives[0], until)
     inputs = context.inputs(mine.features)
-    if settings.selection is None:
+    if not isinstance(settings.selection, IVM):
         return [
             _include_random(
                 active, mine, inputs, context.head_targets(mine.targets, head), state, head, until
@@ -134,7 +129,7 @@ def _candidates_of(context: Context, pool: Pool, heads: list[int], active: Activ
     size = context.plan.candidates_at(until)
     if pool.scores.shape[1] == 0 or len(pool.rows) <= size:
         return pool
-    assert context.settings.selection is not None
+    assert isinstance(context.settings.selection, IVM)
     score = np.max(pool.scores[:, heads], axis=1)
     best = smallest(-score, int(context.settings.selection.retained * size))
     rest = np.setdiff1d(np.arange(len(pool.rows)), best)
@@ -145,7 +140,7 @@ def _candidates_of(context: Context, pool: Pool, heads: list[int], active: Activ
 def refresh(context: Context, state: State, until: int) -> Pool:
     """A new set of candidates: one pass scores every row (or those of the next spans) with the posterior."""
     settings, prepared = context.settings, context.prepared
-    assert settings.selection is not None
+    assert isinstance(settings.selection, IVM)
     size = context.plan.candidates_at(until)
     retained = int(settings.selection.retained * size)
     snapshot = make_snapshot(state.kernel, state)

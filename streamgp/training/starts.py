@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from streamgp.data import ClassTargets
 from streamgp.kernels import RBF, Kernel, Linear, Polynomial
 from streamgp.training.context import Context
 
@@ -21,7 +20,7 @@ def default_kernel(context: Context) -> Kernel:
 
     One lengthscale for each feature where they are few and will be learned.
     """
-    return _rbf_and_linear(context, _median_distance(context), 30.0 if _classifies(context) else 1.0)
+    return _rbf_and_linear(context, _median_distance(context), 30.0 if context.is_classification else 1.0)
 
 
 def start_kernels(context: Context) -> list[Kernel]:
@@ -29,7 +28,7 @@ def start_kernels(context: Context) -> list[Kernel]:
 
     Pixels have polynomials too, of the cosine between two images: products of a few of them at a time.
     """
-    variances = VARIANCES if _classifies(context) else (1.0,)
+    variances = VARIANCES if context.is_classification else (1.0,)
     median = _median_distance(context)
     starts: list[Kernel] = [
         _rbf_and_linear(context, factor * median, variance)
@@ -39,10 +38,6 @@ def start_kernels(context: Context) -> list[Kernel]:
     if context.prepared.standardizer.is_common:
         starts += [Polynomial(5, variance, offset=0.5, normalize=True) for variance in variances]
     return starts
-
-
-def _classifies(context: Context) -> bool:
-    return isinstance(context.prepared.targets, ClassTargets)
 
 
 def _median_distance(context: Context) -> float:

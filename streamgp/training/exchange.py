@@ -1,0 +1,117 @@
+"""What one block does to active sets: rows are scored, enter and leave, and sites converge again."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.inference import Sites, head_from_sites
+from streamgp.inference.active_set import ActiveSet
+from streamgp.inference.ep import FOR_PREDICTION, active_marginals
+from streamgp.kernels import Kernel
+from streamgp.likelihoods import Likelihood
+from streamgp.passes.candidates import Pool
+from streamgp.posterior import Snapshot
+from streamgp.selection.predictive import Fit, predictive_fit
+from streamgp.training.blocks import pieces, selection_of
+from streamgp.training.context import Context
+from streamgp.training.heads import active_set, propagate
+from streamgp.training.state import State
+
+FloatArray = NDArray[np.float64]
+
+
+class Visited(NamedTuple):
+    """What one block has done to a group of heads."""
+
+    actives: list[ActiveSet]
+    entered: int
+    left: int
+    is_full: bool
+    log_evidence: float
+
+
+def offer_block(context: Context, state: State, heads: list[int], pool: Pool) -> Visited:
+    """Offer a block to heads that share their active rows (often one alone), part by part."""
+    actives = [state.actives[head] for head in heads]
+    likelihoods = [state.likelihoods[head] for head in heads]
+    result = Visited(actives, 0, 0, False, 0.0)
+    for piece in pieces(context, pool, heads, actives[0].rows):
+        targets = [context.head_targets(piece.targets, head) for head in heads]
+        step = _offer(context, state.kernel, likelihoods, result.actives, piece, targets)
+        result = Visited(
+            step.actives,
+            result.entered + step.entered,
+            result.left + step.left,
+            result.is_full or step.is_full,
+            step.log_evidence,
+        )
+    return result
+
+
+def _offer(
+    context: Context,
+    kernel: Kernel,
+    likelihoods: list[Likelihood],
+    actives: list[ActiveSet],
+    piece: Pool,
+    targets: list[FloatArray],
+) -> Visited:
+    """Score rows and active rows by what is known without them; exchange; converge again."""
+    features = context.inputs(piece.features)
+    fits = _fits(kernel, likelihoods, actives, features, targets)
+    exchange = selection_of(context).exchange(*fits, context.plan.n_active)
+    stay = np.setdiff1d(np.arange(actives[0].count), exchange.leave)
+    changed, log_evidence = [], 0.0
+    for active, likelihood, own in zip(actives, likelihoods, targets, strict=True):
+        following = _exchanged(active, stay, piece, features, own, exchange.enter)
+        found = propagate(kernel, likelihood, following, FOR_PREDICTION)
+        log_evidence += found.log_evidence
+        changed.append(active_set(following.rows, following.inputs, following.targets, found.sites))
+    return Visited(changed, len(exchange.enter), len(exchange.leave), exchange.is_full, log_evidence)
+
+
+def _fits(
+    kernel: Kernel,
+    likelihoods: list[Likelihood],
+    actives: list[ActiveSet],
+    features: FloatArray,
+    targets: list[FloatArray],
+) -> tuple[Fit, Fit]:
+    """Fit of candidates by their marginals, and of active rows by their cavities; the worst of all heads."""
+    gram = kernel.gram(actives[0].inputs).astype(np.float64, copy=False)
+    candidates, rows = [], []
+    for active, likelihood, own in zip(actives, likelihoods, targets, strict=True):
+        marginals = active_marginals(gram, active.sites)
+        rows.append(
+            predictive_fit(likelihood, active.targets, marginals.cavity_mean, marginals.cavity_variance)
+        )
+        snapshot = Snapshot(kernel, active.inputs, (head_from_sites(gram.copy(), active.sites),))
+        mean, variance = snapshot.marginals(features)
+        assert variance is not None
+        # White noise is in the variance of an active row, so it must be in a candidate's.
+        total = variance[:, 0] + kernel.nugget(features)
+        candidates.append(predictive_fit(likelihood, own, mean[:, 0], total))
+    return reduce(Fit.worst, candidates), reduce(Fit.worst, rows)
+
+
+def _exchanged(
+    active: ActiveSet,
+    stay: NDArray[np.int64],
+    piece: Pool,
+    features: FloatArray,
+    targets: FloatArray,
+    enter: NDArray[np.int64],
+) -> ActiveSet:
+    """The active set without the rows that leave, and with those that enter, whose sites are flat."""
+    flat = np.zeros(len(enter))
+    sites = Sites(*(np.append(part[stay], flat) for part in active.sites))
+    return active_set(
+        np.append(active.rows[stay], piece.rows[enter]),
+        np.concatenate([active.inputs[stay], features[enter]]),
+        np.append(active.targets[stay], targets[enter]),
+        sites,
+    )

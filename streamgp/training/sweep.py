@@ -1,0 +1,179 @@
+"""Predictive active set selection: rows enter and leave block by block, hyperparameters follow the evidence.
+
+Algorithm 1 of [PASS2012]: the phase "sweep" visits one block, "update" maximises log Z_EP of the active sets.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+
+from streamgp.inference import Propagated, Sites
+from streamgp.inference.ep import FOR_PREDICTION
+from streamgp.inference.ep_evidence import Evidence, evidence
+from streamgp.kernels import Kernel
+from streamgp.passes.candidates import Pool
+from streamgp.persistence import EvaluationLog
+from streamgp.selection import stratified_quotas
+from streamgp.selection.predictive import PASS
+from streamgp.training.blocks import n_blocks, read_block, selection_of
+from streamgp.training.context import Context
+from streamgp.training.exchange import Visited, offer_block
+from streamgp.training.heads import active_set, head_groups, propagate, side_by_side
+from streamgp.training.hyperparameters import pack, unpack
+from streamgp.training.infer import converged
+from streamgp.training.starts import start_kernels
+from streamgp.training.state import State
+
+FloatArray = NDArray[np.float64]
+logger = logging.getLogger(__name__)
+
+START_ROWS = 300
+"""Active rows that decide about the start of learning."""
+
+
+def begin(context: Context, state: State) -> State:
+    """Rows at random, the same for all heads; the best of several kernels where none was given."""
+    size = selection_of(context).initial_size(context.plan.n_active)
+    first = _drawn(context, size)
+    if context.settings.kernel is None and context.settings.learning is not None:
+        state = replace(state, kernel=_best_start(context, state, _drawn(context, min(size, START_ROWS))))
+    flat = Sites(np.zeros(len(first.rows)), np.zeros(len(first.rows)))
+    inputs = context.inputs(first.features)
+    actives = tuple(
+        active_set(first.rows, inputs, context.head_targets(first.targets, head), flat)
+        for head in range(context.n_heads)
+    )
+    state, found = converged(context, replace(state, actives=actives), FOR_PREDICTION)
+    state = _told(state, found)
+    return replace(state, phase="update" if context.settings.learning is not None else "sweep")
+
+
+def visit_block(context: Context, state: State) -> State:
+    """Read one block and score it; rows enter and leave every active set."""
+    pool = read_block(context, state)
+    groups = head_groups(context)
+
+    def visit(number: int) -> Visited:
+        return offer_block(context, state, groups[number], pool)
+
+    visited = side_by_side(context, visit, len(groups))
+    actives = list(state.actives)
+    for heads, result in zip(groups, visited, strict=True):
+        for head, active in zip(heads, result.actives, strict=True):
+            actives[head] = active
+    full = sum(result.is_full for result in visited)
+    before = max((entry.get("full", 0) for entry in state.history), default=0)
+    if full > before and isinstance(selection_of(context), PASS):
+        logger.info(
+            "%d active sets have the %d rows that were planned for: from now on rows are exchanged",
+            full,
+            context.plan.n_active,
+        )
+    state = replace(state, actives=tuple(actives), round=state.round + 1)
+    state = state.told(
+        n_active=[active.count for active in actives],
+        block=state.round,
+        rows=len(pool.rows),
+        entered=[result.entered for result in visited],
+        left=[result.left for result in visited],
+        full=full,
+        log_evidence_active=sum(result.log_evidence for result in visited),
+    )
+    due = context.settings.learning is not None and state.round % selection_of(context).update_every == 0
+    return replace(state, phase="update" if due and not _is_done(context, state) else _after(context, state))
+
+
+def update(context: Context, state: State, save: Callable[[State], None]) -> State:
+    """Steps uphill in log Z_EP of all heads together, hyperpriors included; the active sets stay."""
+    start = pack(state.kernel, state.likelihoods)
+    bounds = np.concatenate([state.kernel.log_bounds, *(like.bounds for like in state.likelihoods)])
+    start = np.clip(start, bounds[:, 0], bounds[:, 1])
+    # Every evaluation is kept: an interrupted maximisation resumes by replay.
+    log = EvaluationLog(
+        lambda vector: penalised_evidence(context, state, vector),
+        state.evaluations or None,
+        on_evaluation=lambda log: save(replace(state, evaluations=log.arrays())),
+    )
+    steps = selection_of(context).most_steps
+    found = minimize(
+        log.__call__,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=list(bounds),
+        options={"maxiter": steps, "maxfun": 2 * steps},
+    )
+    kernel, likelihoods = unpack(state.kernel, state.likelihoods, found.x)
+    state = replace(state, kernel=kernel, likelihoods=likelihoods, evaluations={})
+    state, propagated = converged(context, state, FOR_PREDICTION)
+    return replace(_told(state, propagated), phase=_after(context, state))
+
+
+def penalised_evidence(context: Context, state: State, vector: FloatArray) -> tuple[float, FloatArray]:
+    """−log Z_EP of all heads, minus the log hyperpriors, and its gradient."""
+    kernel, likelihoods = unpack(state.kernel, state.likelihoods, vector)
+
+    def one(head: int) -> Evidence:
+        active = state.actives[head]
+        # From the state's sites, not those of the last evaluation: replay does not know these.
+        return evidence(kernel, likelihoods[head], active.inputs, active.targets, active.sites)
+
+    found = side_by_side(context, one, context.n_heads)
+    prior, gradient = kernel.log_prior(state.actives[0].inputs.shape[1])
+    value, parts = prior, []
+    for result, likelihood in zip(found, likelihoods, strict=True):
+        own_prior, own_gradient = likelihood.log_prior()
+        value += result.value + own_prior
+        gradient = gradient + result.kernel_gradient
+        parts.append(result.likelihood_gradient + own_gradient)
+    return -float(value), -np.concatenate([gradient, *parts])
+
+
+def _told(state: State, found: list[Propagated]) -> State:
+    return state.told(
+        n_active=[active.count for active in state.actives],
+        log_evidence_active=sum(result.log_evidence for result in found),
+        kernel=repr(state.kernel),
+    )
+
+
+def _is_done(context: Context, state: State) -> bool:
+    return state.round >= n_blocks(context) or context.is_late()
+
+
+def _after(context: Context, state: State) -> str:
+    return context.after_selection if _is_done(context, state) else "sweep"
+
+
+def _drawn(context: Context, size: int) -> Pool:
+    """Rows of the sample, at random, rare classes with at least a quarter of an equal part."""
+    sample = context.sample
+    codes = (
+        sample.targets.astype(np.int64) if context.is_classification else np.zeros(len(sample.rows), np.int64)
+    )
+    quotas = stratified_quotas(np.bincount(codes), size, least_share=0.25)
+    order = np.argsort(sample.keys, kind="stable")
+    chosen = np.concatenate([order[codes[order] == code][:quota] for code, quota in enumerate(quotas)])
+    return sample.take(np.sort(chosen[:size]))
+
+
+def _best_start(context: Context, state: State, first: Pool) -> Kernel:
+    """The kernel under which the first active rows have the largest evidence."""
+    starts, inputs = start_kernels(context), context.inputs(first.features)
+
+    def total(number: int) -> float:
+        values = 0.0
+        for head, likelihood in enumerate(state.likelihoods):
+            targets = context.head_targets(first.targets, head)
+            flat = Sites(np.zeros(len(targets)), np.zeros(len(targets)))
+            active = active_set(first.rows, inputs, targets, flat)
+            values += propagate(starts[number], likelihood, active, FOR_PREDICTION).log_evidence
+        return values
+
+    return starts[int(np.argmax(side_by_side(context, total, len(starts))))]
