@@ -20,6 +20,7 @@ SMOKE = {
     "benchmarks.papers.ivm2006_table1": "--synthetic --digits 4 --active 50",
     "benchmarks.papers.ivm2006_table2": "--synthetic --digits 9 --scale-active 0.01 --entries 8000",
     "benchmarks.papers.reject_curve": "--synthetic --active 30",
+    "benchmarks.papers.streaming_greedy": "--synthetic --active 40",
     "benchmarks.scale.ivm_scaling": "--rows 2000 4000 --active 20 40 --features 5 --test-rows 500",
 }
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from streamgp import StreamGPClassifier
 from streamgp.budget import peak_memory
 from streamgp.kernels import RBF, Constant, Kernel
+from streamgp.selection import IVM
 
 Array = NDArray[Any]
 
@@ -61,12 +62,22 @@ def fixed_kernel(options: argparse.Namespace) -> Kernel | None:
     return RBF(options.kernel_variance, options.lengthscale) + Constant(BIAS_VARIANCE)
 
 
-def one_against_rest(digits: Digits, digit: int, n_active: int, options: argparse.Namespace) -> Outcome:
-    """Fit one task and score it on the test rows."""
-    kernel = fixed_kernel(options)
+def one_against_rest(
+    digits: Digits,
+    digit: int,
+    n_active: int,
+    options: argparse.Namespace,
+    *,
+    selection: IVM | str = "ivm",
+    like: StreamGPClassifier | None = None,
+) -> Outcome:
+    """Fit one task, with another model's hyperparameters where it is given, and score it on the test rows."""
+    kernel = fixed_kernel(options) if like is None else like.kernel_
     model = StreamGPClassifier(
         n_active,
+        selection=selection,
         kernel=kernel,
+        likelihood=None if like is None else like.likelihood_[0],
         learn_hyperparameters=kernel is None,
         validation=False,
         memory_budget=options.memory_budget,

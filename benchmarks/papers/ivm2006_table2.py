@@ -3,25 +3,19 @@
     python -m benchmarks.papers.ivm2006_table2 --digits 9
 
 60000 training and 10000 test rows, learned hyperparameters, d = 3200, 3600, 3900. The paper bounds the stubs
-M of its selection index, |J| d ≤ 3.6e7. Here the memory budget decides |J|, so the smallest budget is looked
-for, by bisection over memory plans, that gives 3.6e7/d candidates at the final d; it is printed with the
-plan's |J|. As in the paper, J is larger while the active set is small. The paper's v is our RBF variance; its
-w is p/lengthscale² for pixels in its own units. Peak memory is that of the process so far.
+M of its selection index, |J| d ≤ 3.6e7; here J has 3.6e7/d rows throughout, where the paper's is larger
+while the active set is small. The paper's v is our RBF variance; its w is p/lengthscale² for pixels in its
+own units. Peak memory is that of the process so far.
 """
 
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from benchmarks.datasets import add_data_options, drawn_rows, load_by_options
 from benchmarks.papers.binary import Digits, add_fit_options, one_against_rest, show, warm_up
 from benchmarks.record import add_save_option, record
-from streamgp.budget import format_size, parse_size
-from streamgp.data import open_rows
-from streamgp.errors import BudgetError
-from streamgp.kernels import RBF, Linear
-from streamgp.training.plan import Demand, make_plan
+from streamgp.selection import IVM
 
 PAPER = {  # digit: d, test error in percent, mean test log likelihood, v, w
     5: (3200, 0.37, -0.026, 22.91, 11.38),
@@ -29,29 +23,9 @@ PAPER = {  # digit: d, test error in percent, mean test log likelihood, v, w
     9: (3900, 0.74, -0.037, 19.45, 15.55),
 }
 COLUMNS = (
-    *("digit", "active", "candidates", "budget", "error_percent", "log_likelihood", "seconds", "peak_bytes"),
+    *("digit", "active", "candidates", "error_percent", "log_likelihood", "seconds", "peak_bytes"),
     *("paper_error_percent", "paper_log_likelihood"),
 )
-
-
-def candidates(features: Any, n_active: int, budget: int) -> int:
-    """How many candidates the plan of a budget has at the final d; 0 where the budget does not do at all."""
-    demand = Demand(open_rows(features, y=None), RBF() + Linear(), n_active, 1, 8)
-    try:
-        return make_plan(demand, budget, 1).n_candidates
-    except BudgetError:
-        return 0
-
-
-def budget_for(features: Any, n_active: int, entries: float) -> int:
-    """The smallest budget, to 1 MiB, whose plan has ``entries``/d candidates (or all rows)."""
-    wanted = min(len(features), int(entries / n_active))
-    low, high = 1, 2**20
-    while low < high:
-        middle = (low + high) // 2
-        enough = candidates(features, n_active, middle * 2**20) >= wanted
-        low, high = (low, middle) if enough else (middle + 1, high)
-    return low * 2**20
 
 
 def main() -> None:
@@ -59,7 +33,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_data_options(parser)
-    add_fit_options(parser, memory_budget=None)
+    add_fit_options(parser, memory_budget="2GiB")
     parser.add_argument("--entries", type=float, default=3.6e7, help="of M, at the final d")
     parser.add_argument("--scale-active", type=float, default=1.0, help="times the paper's d")
     add_save_option(parser)
@@ -68,17 +42,16 @@ def main() -> None:
     chosen = drawn_rows(len(data["y_train"]), options)
     digits = Digits(data["X_train"][chosen], data["y_train"][chosen], data["X_test"], data["y_test"])
     warm_up()
-    rows, given = [], options.memory_budget
+    rows = []
     for digit in options.digits or PAPER:
         active, error, log_likelihood, variance, weight = PAPER[digit]
         n_active = max(1, round(options.scale_active * active))
-        budget = parse_size(given) if given else budget_for(digits.X_train, n_active, options.entries)
-        options.memory_budget = budget
-        outcome = one_against_rest(digits, digit, n_active, options)
+        candidates = min(len(chosen), round(options.entries / n_active))
+        selection = IVM(candidates=candidates)
+        outcome = one_against_rest(digits, digit, n_active, options, selection=selection)
         row = {
             **outcome.row,
-            "candidates": candidates(digits.X_train, n_active, budget),
-            "budget": format_size(budget),
+            "candidates": candidates,
             "paper_active": active,
             "paper_error_percent": error,
             "paper_log_likelihood": log_likelihood,

@@ -26,6 +26,9 @@ class IVM:
     ----------
     score : {"information_gain", "entropy_reduction"}
         What the best candidate is best at.
+    candidates : int, optional
+        Size of J. By default several rows for each that will enter, or all rows where there is room for them;
+        in either case as many as the memory budget allows.
     hot : int, optional
         Candidates that are current at every inclusion; all others are brought up to date after ``delay``
         inclusions, by matrix products. None keeps all current, slower: with all rows in J that is algorithm 1
@@ -41,6 +44,7 @@ class IVM:
     """
 
     score: str = "information_gain"
+    candidates: int | None = None
     hot: int | None = HOT_ROWS
     delay: int = 32
     retained: float = 0.75
@@ -50,8 +54,10 @@ class IVM:
     def __post_init__(self) -> None:
         if self.score not in SCORES:
             raise ParameterError(f"score must be one of {', '.join(map(repr, SCORES))}, not {self.score!r}")
-        if (self.hot is not None and self.hot < 1) or self.delay < 1:
-            raise ParameterError(f"hot and delay must be at least 1, not {self.hot!r} and {self.delay!r}")
+        for name in ("candidates", "hot", "delay"):
+            count = getattr(self, name)
+            if count is not None and count < 1:
+                raise ParameterError(f"{name} must be at least 1, not {count!r}")
         if not 0 <= self.retained <= 1 or not 0 < self.refresh <= 1:
             raise ParameterError(
                 f"retained and refresh are shares between 0 and 1, not {self.retained!r} and {self.refresh!r}"

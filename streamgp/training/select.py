@@ -27,6 +27,8 @@ logger = logging.getLogger(__name__)
 
 FIRST_STAGE = 32
 """Active rows that the random sample alone decides about, at least."""
+CANDIDATES_PER_INCLUSION = 8
+LEAST_CANDIDATES = 4096
 CHECK_GROWTH = 1.25
 """Growth of the active set between two looks at held-out rows."""
 VALIDATION_BLOCK = 1024
@@ -42,21 +44,41 @@ def next_size(context: Context, n_active: int) -> int:
     grow stale as rows enter, and few of them leave no choice.
     """
     wanted = context.plan.n_active
-    if context.holds_all_rows:
+    if _chooses_from_all(context):
         return wanted
     # Sizes are wanted, wanted/2, wanted/4, ... as long as they are at least FIRST_STAGE.
     size = wanted
     while size // 2 >= max(FIRST_STAGE, n_active + 1):
         size = -(-size // 2)
-    most = max(FIRST_STAGE, context.plan.candidates_at(size) // 16, n_active // 2)
+    most = max(FIRST_STAGE, n_candidates(context, n_active, size) // 16, n_active // 2)
     parts = -(-(size - n_active) // most)
     return n_active - (n_active - size) // parts
+
+
+def _chooses_from_all(context: Context) -> bool:
+    """Whether J is all rows: there is room for them, and J was not asked to be smaller."""
+    selection = context.settings.selection
+    limited = isinstance(selection, IVM) and selection.candidates is not None
+    return context.holds_all_rows and not limited
+
+
+def n_candidates(context: Context, n_active: int, until: int) -> int:
+    """Size of J for a stage: several for each row that will enter, as far as the budget goes."""
+    selection = context.settings.selection
+    wanted = max(LEAST_CANDIDATES, CANDIDATES_PER_INCLUSION * (until - n_active))
+    if isinstance(selection, IVM) and selection.candidates is not None:
+        wanted = selection.candidates
+    return min(context.plan.candidates_at(until), wanted)
 
 
 def select_stage(context: Context, state: State) -> State:
     """Grow every active set to the stage's size; the last stage hands over."""
     until = next_size(context, state.n_active)
-    pool = context.sample if state.n_active == 0 or context.holds_all_rows else refresh(context, state, until)
+    pool = (
+        context.sample
+        if state.n_active == 0 or _chooses_from_all(context)
+        else refresh(context, state, until)
+    )
     actives, stopped, looks = list(state.actives), list(state.stopped), []
     for heads in head_groups(context):
         if not stopped[heads[0]]:
@@ -126,9 +148,11 @@ def _candidates_of(context: Context, pool: Pool, heads: list[int], active: Activ
     """The pool's rows for a group: its best scores and the random share, without rows that are active."""
     known = np.sort(active.rows[: active.count])
     pool = pool.take(np.flatnonzero(~is_among(pool.rows, known)))
-    size = context.plan.candidates_at(until)
-    if pool.scores.shape[1] == 0 or len(pool.rows) <= size:
+    size = n_candidates(context, active.count, until)
+    if len(pool.rows) <= size or _chooses_from_all(context):
         return pool
+    if pool.scores.shape[1] == 0:  # the sample, at the start
+        return pool.take(smallest(pool.keys, size))
     assert isinstance(context.settings.selection, IVM)
     score = np.max(pool.scores[:, heads], axis=1)
     best = smallest(-score, int(context.settings.selection.retained * size))
@@ -141,7 +165,7 @@ def refresh(context: Context, state: State, until: int) -> Pool:
     """A new set of candidates: one pass scores every row (or those of the next spans) with the posterior."""
     settings, prepared = context.settings, context.prepared
     assert isinstance(settings.selection, IVM)
-    size = context.plan.candidates_at(until)
+    size = n_candidates(context, state.n_active, until)
     retained = int(settings.selection.retained * size)
     snapshot = make_snapshot(state.kernel, state)
     counts = class_counts(prepared)
