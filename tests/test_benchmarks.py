@@ -18,6 +18,10 @@ SMOKE = {
     "benchmarks.papers.ivm2006_pumadyn": "--synthetic --active 200 --splits 0",
     "benchmarks.papers.ivm2006_table1": "--synthetic --digits 4 --active 50",
     "benchmarks.papers.ivm2006_table2": "--synthetic --digits 9 --scale-active 0.01 --entries 8000",
+    "benchmarks.papers.passgp_evidence": "--synthetic --p-inc 0.6 --most-active 200 --accurate --full",
+    "benchmarks.papers.passgp_ijcnn": "--synthetic --active 20 --peers",
+    "benchmarks.papers.passgp_mnist": "--synthetic --active 30",
+    "benchmarks.papers.passgp_usps": "--synthetic --active 30 --most-active 40 --methods pass fpass ivm+ep",
     "benchmarks.papers.reject_curve": "--synthetic --active 30",
     "benchmarks.scale.ivm_scaling": "--rows 2000 4000 --active 20 40 --features 5 --test-rows 500",
 }
