@@ -4,7 +4,7 @@
 
 Fixed hyperparameters of the paper: an RBF of variance 1 and squared lengthscale 1/8 plus White(1/16) on
 features as they are, for the IVM a linear kernel beside it; ``--learn`` learns all of them from there, one
-lengthscale for each feature. ``--peers`` adds scikit-learn's SVC (C = 16, the same RBF) and Nystroem + logistic
+lengthscale for each feature. ``--peers`` adds SVC (C = 16, the same RBF) and Nystroem + logistic
 regression with so many points. ``--validate`` replaces the test set by a fifth of the training rows.
 """
 
