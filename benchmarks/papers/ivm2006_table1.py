@@ -3,13 +3,17 @@
     python -m benchmarks.papers.ivm2006_table1
 
 7291 training and 2007 test rows; hyperparameters are learned anew for every task and d. ``log_likelihood`` is
-the mean over test rows (the paper's tlh). Ten classes: the largest log P(+1) wins. The memory budget lets
-every row be a candidate, as in the paper. Peak memory is that of the process so far.
+the mean over test rows (the paper's tlh). Ten classes: the largest log P(+1) wins, once of the ten tasks,
+each with its own hyperparameters, and once of ten classes learned in one stream, with one kernel. The memory
+budget lets every row be a candidate, as in the paper. Peak memory is that of the process so far.
 """
 
 from __future__ import annotations
 
 import argparse
+from typing import Any
+
+import numpy as np
 
 from benchmarks.datasets import add_data_options, drawn_rows, load_by_options
 from benchmarks.papers.binary import (
@@ -21,6 +25,7 @@ from benchmarks.papers.binary import (
     show,
     warm_up,
 )
+from benchmarks.papers.ten_classes import fit_ten, score_ten
 from benchmarks.record import add_save_option, record
 
 PAPER = {  # d: (test error in percent, mean test log likelihood) of digits 0 to 9
@@ -47,6 +52,20 @@ COLUMNS = (
     *("digit", "active", *MEASURED, "peak_bytes"),
     *("paper_error_percent", "paper_log_likelihood", "target_error_percent"),
 )
+
+
+def one_stream(digits: Digits, n_active: int, options: argparse.Namespace) -> dict[str, Any]:
+    """Ten classes at once: their common error, the mean error of the classes against the rest, the time."""
+    model, row = fit_ten(
+        digits, n_active, validation=False, memory_budget=options.memory_budget, random_state=options.seed
+    )
+    scores = score_ten(model, digits)
+    return {
+        "error_percent": scores["error_percent"],
+        "binary_error_percent": round(float(np.mean(scores["binary_error_percent"])), 4),
+        "seconds": row["seconds"],
+        "kernel": row["kernel"],
+    }
 
 
 def main() -> None:
@@ -76,16 +95,11 @@ def main() -> None:
             record("ivm2006_table1", rows[-1:], save=not options.no_save)
         means = {name: mean_of(rows, name) for name in (*MEASURED, *paper)}
         summary = [{"digit": "mean", "active": n_active, **means}]
-        ten_classes = combined_error(log_positive, digits.y_test)
-        if ten_classes is not None:
-            summary.append(
-                {
-                    "digit": "ten classes",
-                    "active": n_active,
-                    "error_percent": ten_classes,
-                    "target_error_percent": TARGET_TEN_CLASSES,
-                }
-            )
+        ten_tasks = combined_error(log_positive, digits.y_test)
+        if ten_tasks is not None:
+            target = {"active": n_active, "target_error_percent": TARGET_TEN_CLASSES}
+            summary.append({"digit": "ten tasks", "error_percent": ten_tasks, **target})
+            summary.append({"digit": "one stream", **one_stream(digits, n_active, options), **target})
         record("ivm2006_table1", summary, save=not options.no_save)
         shown += rows + summary
     show("IVM 2006, table 1: USPS, c against rest", COLUMNS, shown)

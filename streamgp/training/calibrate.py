@@ -15,7 +15,7 @@ from streamgp.training.state import State
 
 FloatArray = NDArray[np.float64]
 
-CALIBRATION_ROWS = 5_000
+CALIBRATION_ROWS = 10_000
 
 
 def calibrate_heads(context: Context, state: State) -> State:

@@ -43,7 +43,7 @@ SAMPLE_ACTIVE = 250
 SETTLED = 0.02
 """Largest change of a log parameter in a round after which no further round is needed."""
 JUDGED_HEADS = 3
-TUNING_ROWS = 5000
+TUNING_ROWS = 8000
 TUNING_ACTIVE = 500
 MOST_STEPS = 6
 
