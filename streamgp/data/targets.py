@@ -54,7 +54,8 @@ Targets = ClassTargets | RealTargets
 def as_labels(targets: NDArray[Any]) -> NDArray[Any]:
     """Labels in a type that sorts and compares: variable-length strings become fixed-width ones."""
     if targets.dtype.kind == "T":
-        return targets.astype(f"U{max((len(label) for label in targets), default=1) or 1}")
+        width = int(np.strings.str_len(targets).max(initial=1))
+        return targets.astype(f"U{width}")
     return targets
 
 

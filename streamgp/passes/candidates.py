@@ -135,4 +135,10 @@ def smallest(values: FloatArray, count: int) -> NDArray[np.int64]:
     """Places of the ``count`` smallest values, in order of place; equal values: the first places."""
     if count >= len(values):
         return np.arange(len(values))
-    return np.sort(np.argsort(values, kind="stable")[:count])
+    if count <= 0:
+        return np.zeros(0, np.int64)
+    largest = np.partition(values, count - 1)[count - 1]
+    chosen = values < largest
+    ties = np.flatnonzero(values == largest)
+    chosen[ties[: count - np.count_nonzero(chosen)]] = True
+    return np.flatnonzero(chosen)
