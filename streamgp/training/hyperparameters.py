@@ -2,7 +2,7 @@
 
 Rounds of [IVM2006] section 3.3: a major step selects active rows from the sample under the present
 parameters; minor steps then minimise the criterion φ (plus hyperpriors) by L-BFGS-B, the active set fixed.
-A last round tunes smoothness and variance by what φ only approximates: the density of rows left out.
+A last round tunes the smoothness by what φ only approximates: the density of rows left out.
 """
 
 from __future__ import annotations
@@ -247,43 +247,32 @@ def penalised_criterion(
 
 
 def tune(context: Context, state: State) -> Kernel:
-    """The kernel whose smoothness, then variance, give rows left out the largest density.
+    """The kernel whose lengthscales (or offsets), times one factor, give rows left out the largest density.
 
     φ judges the posterior as it is; the model will be calibrated, and then shorter lengthscales predict
     better, the more so the larger the active set. So this is done on more rows than the rounds, with a
-    selection and a calibration for every kernel that is tried.
+    selection and a calibration for every factor: uphill from 1 in steps of √2.
     """
-    if not context.settings.calibrate:
+    names = state.kernel.parameter_names
+    smoothness = np.array(["lengthscale" in name or "offset" in name for name in names], np.float64)
+    if not smoothness.any() or not context.settings.calibrate:
         return state.kernel
     tasks = _judging_tasks(context, TUNING_ROWS)
 
+    def scaled(exponent: float) -> Kernel:
+        logs = state.kernel.log_parameters + 0.5 * exponent * np.log(2.0) * smoothness
+        return state.kernel.with_log_parameters(logs)
+
     @cache
-    def density(kernel: Kernel) -> float:
-        return left_out_density(context, replace(state, kernel=kernel), tasks, TUNING_ACTIVE)
+    def density(exponent: int) -> float:
+        return left_out_density(context, replace(state, kernel=scaled(exponent)), tasks, TUNING_ACTIVE)
 
-    names = state.kernel.parameter_names
-    smoothness = np.array(["lengthscale" in name or "offset" in name for name in names], np.float64)
-    variance = np.array(["variance" in name for name in names], np.float64)
-    kernel = _uphill(state.kernel, 0.5 * np.log(2.0) * smoothness, density)
-    if state.likelihoods[0].is_classification:  # else the noise says what the variance is worth
-        kernel = _uphill(kernel, np.log(2.0) * variance, density)
-    return kernel
-
-
-def _uphill(kernel: Kernel, direction: FloatArray, density: Callable[[Kernel], float]) -> Kernel:
-    """The kernel of largest density along a direction of log parameters, found by steps along it."""
-
-    def moved(steps: float) -> Kernel:
-        return kernel.with_log_parameters(kernel.log_parameters + steps * direction)
-
-    if not direction.any():
-        return kernel
     best = 0
-    for sign in (-1, 1):
-        while abs(best + sign) <= MOST_STEPS and density(moved(best + sign)) > density(moved(best)):
-            best += sign
+    for direction in (-1, 1):
+        while abs(best + direction) <= MOST_STEPS and density(best + direction) > density(best):
+            best += direction
     if abs(best) == MOST_STEPS:
-        return moved(best)
+        return scaled(best)
     # Both neighbours were tried on the way: the parabola through the three costs nothing.
-    below, here, above = (density(moved(best + step)) for step in (-1, 0, 1))
-    return moved(best + 0.5 * (below - above) / min(below - 2.0 * here + above, -1e-12))
+    below, here, above = (density(best + step) for step in (-1, 0, 1))
+    return scaled(best + 0.5 * (below - above) / min(below - 2.0 * here + above, -1e-12))
