@@ -137,13 +137,22 @@ class Likelihood(ABC):
         Shapes: (n_parameters, c).  Source: [IVM2006] eq. 12, 13.
         """
 
-    @abstractmethod
     def predictive_mean(self, latent_mean: npt.ArrayLike, latent_variance: npt.ArrayLike) -> FloatArray:
-        """Mean of a new target, (c,)."""
+        """Mean of a new target, (c,): of two classes P(+1) − P(−1); for real targets it is overridden."""
+        positive, negative = self._log_probabilities(latent_mean, latent_variance)
+        return np.asarray(np.exp(positive) - np.exp(negative))
 
-    @abstractmethod
     def predictive_variance(self, latent_mean: npt.ArrayLike, latent_variance: npt.ArrayLike) -> FloatArray:
-        """Variance of a new target, noise included, (c,)."""
+        """Variance of a new target, noise included, (c,): of two classes 4 P(+1) P(−1)."""
+        positive, negative = self._log_probabilities(latent_mean, latent_variance)
+        return np.asarray(4.0 * np.exp(positive + negative))
+
+    def _log_probabilities(
+        self, mean: npt.ArrayLike, variance: npt.ArrayLike
+    ) -> tuple[FloatArray, FloatArray]:
+        """Log P(+1) and log P(−1) of each row."""
+        positive, negative = (self.log_predictive_density(sign, mean, variance) for sign in (1.0, -1.0))
+        return positive, negative
 
     @abstractmethod
     def workspace_bytes(self, rows: int, *, power: float = 1.0) -> int:
@@ -207,13 +216,3 @@ class Likelihood(ABC):
                 total -= 0.5 * (value**2 / variance + math.log(2.0 * math.pi * variance))
                 gradient[i] = -value / variance
         return total, gradient
-
-
-def sign_mean(positive: FloatArray, negative: FloatArray) -> FloatArray:
-    """Mean P(+1) − P(−1) of a target in {−1, +1}, from the two log probabilities."""
-    return np.asarray(np.exp(positive) - np.exp(negative))
-
-
-def sign_variance(positive: FloatArray, negative: FloatArray) -> FloatArray:
-    """Variance 4 P(+1) P(−1) of a target in {−1, +1}, from the two log probabilities."""
-    return np.asarray(4.0 * np.exp(positive + negative))

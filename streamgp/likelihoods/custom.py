@@ -19,8 +19,6 @@ from streamgp.likelihoods.base import (
     TiltedSites,
     as_rows,
     checked_number,
-    sign_mean,
-    sign_variance,
 )
 from streamgp.likelihoods.integrand import Density, DensityFunction
 from streamgp.likelihoods.quadrature import (
@@ -240,26 +238,20 @@ class Custom(Likelihood):
     def predictive_mean(self, latent_mean: npt.ArrayLike, latent_variance: npt.ArrayLike) -> FloatArray:
         """Mean of a new target, (c,): of the two classes, or E[target_mean(f)]."""
         if self.is_classification:
-            return sign_mean(*self._log_probabilities(latent_mean, latent_variance))
+            return super().predictive_mean(latent_mean, latent_variance)
         mean, variance = as_rows(latent_mean, latent_variance)
         return target_moments(self.name, mean, variance, self._target_function("target_mean"))[0]
 
     def predictive_variance(self, latent_mean: npt.ArrayLike, latent_variance: npt.ArrayLike) -> FloatArray:
         """Variance of a new target, (c,): E[target_variance(f)] + Var[target_mean(f)]."""
         if self.is_classification:
-            return sign_variance(*self._log_probabilities(latent_mean, latent_variance))
+            return super().predictive_variance(latent_mean, latent_variance)
         mean, variance = as_rows(latent_mean, latent_variance)
         given_mean, given_variance = (
             self._target_function("target_mean"),
             self._target_function("target_variance"),
         )
         return target_moments(self.name, mean, variance, given_mean, given_variance)[1]
-
-    def _log_probabilities(
-        self, mean: npt.ArrayLike, variance: npt.ArrayLike
-    ) -> tuple[FloatArray, FloatArray]:
-        positive, negative = (self.log_predictive_density(sign, mean, variance) for sign in (1.0, -1.0))
-        return positive, negative
 
     def _target_function(self, key: str) -> Callable[[FloatArray], FloatArray]:
         function: ParametricFunction | None = getattr(self, key)

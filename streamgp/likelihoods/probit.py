@@ -16,8 +16,6 @@ from streamgp.likelihoods.base import (
     TiltedSites,
     as_rows,
     checked_number,
-    sign_mean,
-    sign_variance,
 )
 from streamgp.likelihoods.closed_form import swept_moments, swept_sites
 from streamgp.likelihoods.integrand import Density
@@ -114,20 +112,6 @@ class Probit(Likelihood):
         Source: [IVM2006] eq. 13.
         """
         return self.tilted_moments(targets, latent_mean, latent_variance, power=power).log_z_slope[None, :]
-
-    def predictive_mean(self, latent_mean: npt.ArrayLike, latent_variance: npt.ArrayLike) -> FloatArray:
-        """P(+1) − P(−1), (c,)."""
-        return sign_mean(*self._log_probabilities(latent_mean, latent_variance))
-
-    def predictive_variance(self, latent_mean: npt.ArrayLike, latent_variance: npt.ArrayLike) -> FloatArray:
-        """4 P(+1) P(−1), (c,)."""
-        return sign_variance(*self._log_probabilities(latent_mean, latent_variance))
-
-    def _log_probabilities(
-        self, mean: npt.ArrayLike, variance: npt.ArrayLike
-    ) -> tuple[FloatArray, FloatArray]:
-        positive, negative = (self.log_predictive_density(sign, mean, variance) for sign in (1.0, -1.0))
-        return positive, negative
 
     def workspace_bytes(self, rows: int, *, power: float = 1.0) -> int:
         """Result and float64 copies of the input; with a power other than 1 the nodes of the quadrature."""
