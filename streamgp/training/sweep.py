@@ -54,7 +54,9 @@ def begin(context: Context, state: State) -> State:
 
 def visit_block(context: Context, state: State) -> State:
     """Read one block and score it; rows enter and leave every active set."""
+    begun = context.seconds()
     pool = read_block(context, state)
+    read_seconds = context.seconds() - begun
     groups = head_groups(context)
 
     def visit(number: int) -> Visited:
@@ -78,6 +80,7 @@ def visit_block(context: Context, state: State) -> State:
         n_active=[active.count for active in actives],
         block=state.round,
         rows=len(pool.rows),
+        read_seconds=read_seconds,
         entered=[result.entered for result in visited],
         left=[result.left for result in visited],
         full=full,
