@@ -84,7 +84,7 @@ def main() -> None:
                 random_state=0,
             ).fit_stream(path)
             blocks = [entry for entry in model.history_ if entry["phase"] == "sweep"]
-            streamed = [entry for entry in blocks if entry["read_seconds"] > 0.05 * entry["seconds"]]
+            streamed = [entry for entry in blocks if entry["from_disk"]]
             sweep, read = (sum(entry[key] for entry in streamed) for key in ("seconds", "read_seconds"))
             one_pass = pass_seconds(model, path, options.memory_budget)
             row = {

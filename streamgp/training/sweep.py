@@ -80,6 +80,7 @@ def visit_block(context: Context, state: State) -> State:
         n_active=[active.count for active in actives],
         block=state.round,
         rows=len(pool.rows),
+        from_disk=pool.scores.shape[1] > 0,
         read_seconds=read_seconds,
         entered=[result.entered for result in visited],
         left=[result.left for result in visited],
