@@ -122,8 +122,14 @@ def planned(estimator: Any, rows: Rows) -> tuple[Rows, PassSettings]:
             f"rows have {rows.n_features} features, but the model was fitted to {estimator.n_features_in_}"
         )
     snapshot, settings = estimator.model_.snapshot, fit_settings(estimator)
+    n_inputs, size = len(snapshot.active_inputs), max(len(h.projected_targets) for h in snapshot.heads)
     demand = Demand(
-        rows, snapshot.kernel, len(snapshot.active_inputs), len(snapshot.heads), snapshot.dtype.itemsize
+        rows,
+        snapshot.kernel,
+        size,
+        len(snapshot.heads),
+        snapshot.dtype.itemsize,
+        shared=n_inputs == size,
     )
     plan = make_plan(demand, settings.memory_budget, available_threads())
     return rows.cut(plan.span_rows), PassSettings(
