@@ -57,7 +57,7 @@ def kernels(n_features: int) -> dict[str, Kernel]:
 
 
 def tiled_product(left: Floats, right: Floats, out: Floats) -> None:
-    for rows in row_tiles(left.shape[0], right.shape[0], left.itemsize):
+    for rows in row_tiles(len(left), len(right), left.shape[1], left.itemsize):
         np.matmul(left[rows], right.T, out=out[rows])
 
 

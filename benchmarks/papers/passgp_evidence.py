@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from streamgp.likelihoods.base import TiltedSites
 from streamgp.selection import PASS
 
 Array = NDArray[np.float64]
-COLUMNS = ("p_inc", "active", "z_active", "z_app", "z_acc", "z_full", "error_percent", "seconds")
+COLUMNS = ("p_inc", "seed", "active", "z_active", "z_app", "z_acc", "z_full", "error_percent", "seconds")
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
 
 
@@ -77,10 +78,11 @@ def main() -> None:
     add_data_options(parser)
     parser.add_argument("--digit", type=int, default=3)
     parser.add_argument("--p-inc", type=float, nargs="+", default=THRESHOLDS)
+    parser.add_argument("--p-del", type=float, default=0.99)
     parser.add_argument("--most-active", type=int, default=1500)
     parser.add_argument("--accurate", action="store_true")
     parser.add_argument("--full", action="store_true")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     add_save_option(parser)
     options = parser.parse_args()
     data = load_by_options("usps", options)
@@ -89,16 +91,16 @@ def main() -> None:
     signs = np.where(y, 1.0, -1.0)
     warm_up()
     table: list[dict[str, Any]] = []
-    for p_inc in options.p_inc:
+    for p_inc, seed in product(options.p_inc, options.seeds):
         begun = time.perf_counter()
         model = StreamGPClassifier(
             min(options.most_active, len(y)),
-            selection=PASS(p_inc=p_inc, update_every=4),
+            selection=PASS(p_inc=p_inc, p_del=options.p_del),
             kernel=RBF(30.0, 11.0) + White(0.1),
             standardize=False,
             calibrate=False,
             memory_budget="2GiB",
-            random_state=options.seed,
+            random_state=seed,
         ).fit_stream((X, y))
         seconds = time.perf_counter() - begun
         (told,) = [entry for entry in model.history_ if entry["phase"] == "infer"]
@@ -107,6 +109,7 @@ def main() -> None:
             "digit": options.digit,
             "rows": len(y),
             "p_inc": p_inc,
+            "seed": seed,
             "active": len(model.active_rows_),
             "z_active": round(told["log_evidence_active"][0], 2),
             "z_app": round(told["log_evidence_all"][0], 2),

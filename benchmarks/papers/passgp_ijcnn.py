@@ -107,7 +107,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="*", choices=METHODS, default=["fpass", "ivm", "random"])
     parser.add_argument("--active", type=int, nargs="+", default=[100, 300, 1000])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--p-exc", type=float, default=0.02)
+    parser.add_argument("--p-exc", type=float, default=FPASS.p_exc)
     parser.add_argument("--passes", type=int, default=4)
     parser.add_argument("--learn", action="store_true")
     parser.add_argument("--peers", action="store_true")

@@ -44,7 +44,8 @@ def next_size(context: Context, n_active: int) -> int:
     grow stale as rows enter, and few of them leave no choice.
     """
     wanted = context.plan.n_active
-    if _chooses_from_all(context):
+    # Rows at random need no scores, and so no second look at the data.
+    if _chooses_from_all(context) or not isinstance(context.settings.selection, IVM):
         return wanted
     # Sizes are wanted, wanted/2, wanted/4, ... as long as they are at least FIRST_STAGE.
     size = wanted

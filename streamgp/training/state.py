@@ -30,7 +30,8 @@ class State:
     """The state of a fit.
 
     ``phase`` names the step that comes next. One likelihood, one active set and one calibration per head.
-    ``stopped`` heads have enough active rows. ``evaluations`` are those of an optimisation under way.
+    ``stopped`` heads have enough active rows. ``best_actives`` belong to ``best``, where sets are kept too.
+    ``evaluations`` are those of an optimisation under way.
     """
 
     phase: str
@@ -42,6 +43,7 @@ class State:
     step: int = 0
     round: int = 0
     best: Best | None = None
+    best_actives: tuple[ActiveSet, ...] = ()
     evaluations: dict[str, NDArray[Any]] = field(default_factory=dict)
     history: tuple[dict[str, Any], ...] = ()
 
@@ -67,40 +69,51 @@ class State:
             "best": None if self.best is None else _best_to_json(self.best),
             "history": list(self.history),
         }
-        arrays: dict[str, NDArray[Any]] = {}
-        for head, active in enumerate(self.actives):
-            for name in _COLUMNS:
-                arrays[f"actives/{head}/{name}"] = getattr(active, name)[: active.count]
+        arrays = _actives_to_arrays("actives", self.actives)
+        arrays |= _actives_to_arrays("best_actives", self.best_actives)
         arrays |= {f"evaluations/{name}": array for name, array in self.evaluations.items()}
         return header, arrays
 
     @staticmethod
     def from_record(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> State:
         """The state that was written."""
-        actives = []
-        for head in range(len(header["likelihoods"])):
-            columns = {name: arrays[f"actives/{head}/{name}"] for name in _COLUMNS}
-            count, n_features = columns["inputs"].shape
-            active = ActiveSet.empty(count, n_features)
-            for name, column in columns.items():
-                getattr(active, name)[:] = column
-            actives.append(replace(active, count=count))
         prefix = "evaluations/"
         return State(
             phase=header["phase"],
             kernel=kernel_from_json(header["kernel"]),
             likelihoods=tuple(likelihood_from_json(item) for item in header["likelihoods"]),
-            actives=tuple(actives),
+            actives=_actives_from_arrays("actives", arrays),
             calibrations=tuple(Calibration(*values) for values in header["calibrations"]),
             stopped=tuple(header["stopped"]),
             step=header["step"],
             round=header["round"],
             best=None if header["best"] is None else _best_from_json(header["best"]),
+            best_actives=_actives_from_arrays("best_actives", arrays),
             evaluations={
                 name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)
             },
             history=tuple(header["history"]),
         )
+
+
+def _actives_to_arrays(kind: str, actives: tuple[ActiveSet, ...]) -> dict[str, NDArray[Any]]:
+    return {
+        f"{kind}/{head}/{name}": getattr(active, name)[: active.count]
+        for head, active in enumerate(actives)
+        for name in _COLUMNS
+    }
+
+
+def _actives_from_arrays(kind: str, arrays: dict[str, NDArray[Any]]) -> tuple[ActiveSet, ...]:
+    actives: list[ActiveSet] = []
+    while f"{kind}/{len(actives)}/rows" in arrays:
+        columns = {name: arrays[f"{kind}/{len(actives)}/{name}"] for name in _COLUMNS}
+        count, n_features = columns["inputs"].shape
+        active = ActiveSet.empty(count, n_features)
+        for name, column in columns.items():
+            getattr(active, name)[:] = column
+        actives.append(replace(active, count=count))
+    return tuple(actives)
 
 
 def _best_to_json(best: Best) -> dict[str, Any]:

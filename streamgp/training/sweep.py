@@ -27,12 +27,15 @@ from streamgp.training.exchange import Visited, offer_block
 from streamgp.training.heads import active_set, head_groups, propagate, side_by_side
 from streamgp.training.hyperparameters import pack, unpack
 from streamgp.training.infer import converged
+from streamgp.training.lookback import keep_best, with_best
 from streamgp.training.starts import start_kernels
 from streamgp.training.state import State
 
 FloatArray = NDArray[np.float64]
 logger = logging.getLogger(__name__)
 
+LOOKS = 8
+"""How often a sweep looks back: whether rows left out have become more probable."""
 START_ROWS = 300
 """Active rows that decide about the start of learning."""
 
@@ -51,12 +54,16 @@ def begin(context: Context, state: State) -> State:
     )
     state, found = converged(context, replace(state, actives=actives), FOR_PREDICTION)
     state = _told(state, found)
-    return replace(state, phase="update" if context.settings.learning is not None else "sweep")
+    if context.settings.learning is not None:
+        return replace(state, phase="update")
+    return replace(keep_best(context, state), phase="sweep")
 
 
 def visit_block(context: Context, state: State) -> State:
     """Read one block and score it; rows enter and leave every active set."""
+    begun = context.seconds()
     pool = read_block(context, state)
+    read_seconds = context.seconds() - begun
     groups = head_groups(context)
 
     def visit(number: int) -> Visited:
@@ -80,13 +87,19 @@ def visit_block(context: Context, state: State) -> State:
         n_active=[active.count for active in actives],
         block=state.round,
         rows=len(pool.rows),
+        from_disk=pool.scores.shape[1] > 0,
+        read_seconds=read_seconds,
         entered=[result.entered for result in visited],
         left=[result.left for result in visited],
         full=full,
         log_evidence_active=sum(result.log_evidence for result in visited),
     )
+    if state.round % -(-n_blocks(context) // LOOKS) == 0 or _is_done(context, state):
+        state = keep_best(context, state)
     due = context.settings.learning is not None and state.round % selection_of(context).update_every == 0
-    return replace(state, phase="update" if due and not _is_done(context, state) else _after(context, state))
+    if _is_done(context, state):
+        return replace(with_best(state), phase=context.after_selection)
+    return replace(state, phase="update" if due else "sweep")
 
 
 def update(context: Context, state: State, save: Callable[[State], None]) -> State:
@@ -112,7 +125,9 @@ def update(context: Context, state: State, save: Callable[[State], None]) -> Sta
     kernel, likelihoods = unpack(state.kernel, state.likelihoods, found.x)
     state = replace(state, kernel=kernel, likelihoods=likelihoods, evaluations={})
     state, propagated = converged(context, state, FOR_PREDICTION)
-    return replace(_told(state, propagated), phase=_after(context, state))
+    state = _told(state, propagated)
+    # The first update learns from rows at random: what it gives is what all later ones are compared with.
+    return replace(keep_best(context, state) if state.round == 0 else state, phase="sweep")
 
 
 def penalised_evidence(context: Context, state: State, vector: FloatArray) -> tuple[float, FloatArray]:
@@ -145,10 +160,6 @@ def _told(state: State, found: list[Propagated]) -> State:
 
 def _is_done(context: Context, state: State) -> bool:
     return state.round >= n_blocks(context) or context.is_late()
-
-
-def _after(context: Context, state: State) -> str:
-    return context.after_selection if _is_done(context, state) else "sweep"
 
 
 def _drawn(context: Context, size: int) -> Pool:

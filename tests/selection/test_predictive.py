@@ -62,7 +62,7 @@ def test_thresholds_decide_as_long_as_there_is_room():
 
 def test_at_most_a_quarter_leaves_at_once_the_surest_first():
     active = fit(0.991, 0.999, 0.995, 0.992, 0.5, 0.5, 0.5, 0.5)
-    assert PASS().exchange(fit(0.9), active, capacity=10).leave.tolist() == [1, 2]
+    assert PASS(p_del=0.99).exchange(fit(0.9), active, capacity=10).leave.tolist() == [1, 2]
 
 
 def test_a_full_set_exchanges_the_worst_for_the_surest():
