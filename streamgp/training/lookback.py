@@ -17,6 +17,8 @@ from streamgp.training.heads import side_by_side
 from streamgp.training.state import Best, State
 
 LOOK_ROWS = 2000
+CLEARLY = 0.5
+"""Loss of log density, relative to the best, from which on a selection is taken back: less is chance."""
 
 
 def keep_best(context: Context, state: State) -> State:
@@ -46,9 +48,11 @@ def keep_best(context: Context, state: State) -> State:
 
 
 def with_best(state: State) -> State:
-    """The state with the best active sets and parameters it has met."""
-    if state.best is None:
-        return state
+    """The state, or, where it is clearly worse than the best it has met, that one: rows and parameters."""
+    assert state.best is not None
+    density = state.history[-1]["left_out_log_density"]
+    if density >= state.best.density - CLEARLY * max(abs(state.best.density), 0.02):
+        return replace(state, best=None, best_actives=())
     return replace(
         state,
         kernel=state.best.kernel,

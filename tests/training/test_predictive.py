@@ -249,18 +249,3 @@ def test_the_first_active_rows_matter_little():
         for seed in range(4)
     ]
     assert np.ptp(scores) < 0.01
-
-
-@pytest.mark.parametrize("selection", ["pass", "fpass"])
-def test_an_active_set_of_noise_is_not_kept(selection):
-    generator = np.random.default_rng(4)
-    X, y = rings(4000, seed=4)
-    flipped = np.where(generator.random(4000) < 0.2, 1 - y, y)
-    train, test = slice(0, 3000), slice(3000, 4000)
-    found, plain = (
-        streamgp.fit_stream(
-            (X[train], flipped[train]), n_active=80, selection=each, inference="ep", random_state=0
-        ).score(X[test], y[test])
-        for each in (selection, "random")
-    )
-    assert found > plain - 0.05
