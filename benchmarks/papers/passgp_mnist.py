@@ -19,7 +19,7 @@ from benchmarks.record import add_save_option, record
 from streamgp.kernels import Polynomial
 from streamgp.selection import FPASS, PASS
 
-PAPER = {"pass": 1.5, "fpass": 1.6}  # percent, read off figure 5; 1.22 for the SVM of this kernel
+PAPER_SVM = 1.22  # percent, of the SVM with this kernel; figure 5 has no numbers for PASS-GP itself
 COLUMNS = (
     "method",
     "error_percent",
@@ -27,7 +27,7 @@ COLUMNS = (
     "mean_active",
     "seconds",
     "peak_bytes",
-    "paper_error_percent",
+    "paper_svm_error_percent",
 )
 
 
@@ -46,11 +46,12 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add_data_options(parser)
-    parser.add_argument("--method", choices=list(PAPER), default="fpass")
+    parser.add_argument("--method", choices=("pass", "fpass"), default="fpass")
     parser.add_argument("--active", type=int, default=2000, help="size of fpass; the most that pass may take")
     parser.add_argument("--initial", type=int, default=300, help="rows that pass begins with")
     parser.add_argument("--p-inc", type=float, default=PASS.p_inc)
-    parser.add_argument("--p-exc", type=float, default=0.05)
+    parser.add_argument("--p-del", type=float, default=PASS.p_del)
+    parser.add_argument("--p-exc", type=float, default=PASS.p_exc)
     parser.add_argument("--passes", type=int, default=2)
     parser.add_argument("--degree", type=int, default=9)
     parser.add_argument("--offset", type=float, default=1.0)
@@ -67,6 +68,7 @@ def main() -> None:
     if options.method == "pass":
         selection = PASS(
             p_inc=options.p_inc,
+            p_del=options.p_del,
             p_exc=options.p_exc,
             n_init=options.initial,
             n_pass=options.passes,
@@ -90,7 +92,7 @@ def main() -> None:
         **row,
         "mean_active": mean_of([{"active": count} for count in row["active"]], "active"),
         **score_ten(model, digits),
-        "paper_error_percent": PAPER[options.method],
+        "paper_svm_error_percent": PAPER_SVM,
     }
     record("passgp_mnist", [row], save=not options.no_save)
     show("PASS-GP, figure 5: MNIST, ten classes", COLUMNS, [row])

@@ -98,7 +98,7 @@ class PASS:
     block_rows: int = 750
     update_every: int = 6
     most_steps: int = 6
-    p_exc: float = 0.05
+    p_exc: float = 0.02
 
     def __post_init__(self) -> None:
         if not 0 < self.p_inc <= 1 or not 0 < self.p_del <= 1:
@@ -134,7 +134,7 @@ class FPASS:
         As for :class:`PASS`.
     """
 
-    p_exc: float = 0.05
+    p_exc: float = 0.02
     n_pass: int = 4
     block_rows: int = 750
     update_every: int = 8

@@ -30,8 +30,7 @@ class State:
     """The state of a fit.
 
     ``phase`` names the step that comes next. One likelihood, one active set and one calibration per head.
-    ``stopped`` heads have enough active rows. ``best_actives`` belong to ``best``, where sets are kept too.
-    ``evaluations`` are those of an optimisation under way.
+    ``stopped`` heads have enough active rows. ``evaluations`` are those of an optimisation under way.
     """
 
     phase: str
@@ -43,7 +42,6 @@ class State:
     step: int = 0
     round: int = 0
     best: Best | None = None
-    best_actives: tuple[ActiveSet, ...] = ()
     evaluations: dict[str, NDArray[Any]] = field(default_factory=dict)
     history: tuple[dict[str, Any], ...] = ()
 
@@ -69,8 +67,7 @@ class State:
             "best": None if self.best is None else _best_to_json(self.best),
             "history": list(self.history),
         }
-        arrays = _actives_to_arrays("actives", self.actives)
-        arrays |= _actives_to_arrays("best_actives", self.best_actives)
+        arrays = _actives_to_arrays(self.actives)
         arrays |= {f"evaluations/{name}": array for name, array in self.evaluations.items()}
         return header, arrays
 
@@ -82,13 +79,12 @@ class State:
             phase=header["phase"],
             kernel=kernel_from_json(header["kernel"]),
             likelihoods=tuple(likelihood_from_json(item) for item in header["likelihoods"]),
-            actives=_actives_from_arrays("actives", arrays),
+            actives=_actives_from_arrays(arrays),
             calibrations=tuple(Calibration(*values) for values in header["calibrations"]),
             stopped=tuple(header["stopped"]),
             step=header["step"],
             round=header["round"],
             best=None if header["best"] is None else _best_from_json(header["best"]),
-            best_actives=_actives_from_arrays("best_actives", arrays),
             evaluations={
                 name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)
             },
@@ -96,18 +92,18 @@ class State:
         )
 
 
-def _actives_to_arrays(kind: str, actives: tuple[ActiveSet, ...]) -> dict[str, NDArray[Any]]:
+def _actives_to_arrays(actives: tuple[ActiveSet, ...]) -> dict[str, NDArray[Any]]:
     return {
-        f"{kind}/{head}/{name}": getattr(active, name)[: active.count]
+        f"actives/{head}/{name}": getattr(active, name)[: active.count]
         for head, active in enumerate(actives)
         for name in _COLUMNS
     }
 
 
-def _actives_from_arrays(kind: str, arrays: dict[str, NDArray[Any]]) -> tuple[ActiveSet, ...]:
+def _actives_from_arrays(arrays: dict[str, NDArray[Any]]) -> tuple[ActiveSet, ...]:
     actives: list[ActiveSet] = []
-    while f"{kind}/{len(actives)}/rows" in arrays:
-        columns = {name: arrays[f"{kind}/{len(actives)}/{name}"] for name in _COLUMNS}
+    while f"actives/{len(actives)}/rows" in arrays:
+        columns = {name: arrays[f"actives/{len(actives)}/{name}"] for name in _COLUMNS}
         count, n_features = columns["inputs"].shape
         active = ActiveSet.empty(count, n_features)
         for name, column in columns.items():

@@ -27,15 +27,12 @@ from streamgp.training.exchange import Visited, offer_block
 from streamgp.training.heads import active_set, head_groups, propagate, side_by_side
 from streamgp.training.hyperparameters import pack, unpack
 from streamgp.training.infer import converged
-from streamgp.training.lookback import keep_best, with_best
 from streamgp.training.starts import start_kernels
 from streamgp.training.state import State
 
 FloatArray = NDArray[np.float64]
 logger = logging.getLogger(__name__)
 
-LOOKS = 8
-"""How often a sweep looks back: whether rows left out have become more probable."""
 START_ROWS = 300
 """Active rows that decide about the start of learning."""
 
@@ -54,9 +51,7 @@ def begin(context: Context, state: State) -> State:
     )
     state, found = converged(context, replace(state, actives=actives), FOR_PREDICTION)
     state = _told(state, found)
-    if context.settings.learning is not None:
-        return replace(state, phase="update")
-    return replace(keep_best(context, state), phase="sweep")
+    return replace(state, phase="update" if context.settings.learning is not None else "sweep")
 
 
 def visit_block(context: Context, state: State) -> State:
@@ -94,11 +89,9 @@ def visit_block(context: Context, state: State) -> State:
         full=full,
         log_evidence_active=sum(result.log_evidence for result in visited),
     )
-    if state.round % -(-n_blocks(context) // LOOKS) == 0 or _is_done(context, state):
-        state = keep_best(context, state)
     due = context.settings.learning is not None and state.round % selection_of(context).update_every == 0
     if _is_done(context, state):
-        return replace(with_best(state), phase=context.after_selection)
+        return replace(state, phase=context.after_selection)
     return replace(state, phase="update" if due else "sweep")
 
 
@@ -125,9 +118,7 @@ def update(context: Context, state: State, save: Callable[[State], None]) -> Sta
     kernel, likelihoods = unpack(state.kernel, state.likelihoods, found.x)
     state = replace(state, kernel=kernel, likelihoods=likelihoods, evaluations={})
     state, propagated = converged(context, state, FOR_PREDICTION)
-    state = _told(state, propagated)
-    # The first update learns from rows at random: what it gives is what all later ones are compared with.
-    return replace(keep_best(context, state) if state.round == 0 else state, phase="sweep")
+    return replace(_told(state, propagated), phase="sweep")
 
 
 def penalised_evidence(context: Context, state: State, vector: FloatArray) -> tuple[float, FloatArray]:
