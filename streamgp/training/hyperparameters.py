@@ -2,7 +2,7 @@
 
 Rounds of [IVM2006] section 3.3: a major step selects active rows from the sample under the present
 parameters; minor steps then minimise the criterion φ (plus hyperpriors) by L-BFGS-B, the active set fixed.
-A last round tunes the smoothness by what φ only approximates: the density of rows left out.
+A last round tunes the smoothness by what φ only approximates: the density of rows held out.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scipy.optimize import minimize
 
 from streamgp.errors import NumericsWarning
 from streamgp.inference import Sites, filter_sites
-from streamgp.inference.active_set import ActiveSet, Candidates, left_out_marginals
+from streamgp.inference.active_set import ActiveSet, Candidates, catch_up
 from streamgp.inference.criterion import criterion
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
@@ -38,32 +38,36 @@ logger = logging.getLogger(__name__)
 
 ROUNDS = 15
 MINOR_STEPS = 8
-SAMPLE_ROWS = 2500
+SAMPLE_ROWS = 3000
 SAMPLE_ACTIVE = 250
 SETTLED = 0.02
 """Largest change of a log parameter in a round after which no further round is needed."""
 JUDGED_HEADS = 3
+HELD_OUT = 0.25
+"""Share of a sample that judges the model of the rest."""
 TUNING_ROWS = 8000
 TUNING_ACTIVE = 500
 MOST_STEPS = 6
 
 
 class Task(NamedTuple):
-    """One head's learning problem: inputs (n, p) shared by all heads, targets (n,)."""
+    """One head's learning problem: inputs (n, p) shared by all heads, targets (n,); rows to be judged by."""
 
     head: int
     inputs: FloatArray
     targets: FloatArray
+    held_inputs: FloatArray
+    held_targets: FloatArray
 
 
 def choose_start(context: Context, state: State) -> State:
     """The start of learning: the best of several kernels; one that was given is kept."""
     tasks = _judging_tasks(context, SAMPLE_ROWS)
     starts = start_kernels(context) if context.settings.kernel is None else [state.kernel]
-    densities = [left_out_density(context, replace(state, kernel=start), tasks) for start in starts]
+    densities = [held_out_density(context, replace(state, kernel=start), tasks) for start in starts]
     kernel = starts[int(np.argmax(densities))]
     return replace(
-        state.told(kernel=repr(kernel), left_out_log_density=max(densities)), kernel=kernel, phase="learn"
+        state.told(kernel=repr(kernel), held_out_log_density=max(densities)), kernel=kernel, phase="learn"
     )
 
 
@@ -71,7 +75,7 @@ def learn_round(context: Context, state: State, save: Callable[[State], None]) -
     """One major step and its minor steps.
 
     The criterion can run away where labels are noisy, so every round is judged by what it is for: the density
-    of the sample's rows, each as if left out. The first round that is worse ends the learning, and is undone.
+    of rows held out. The first round that is worse ends the learning, and is undone.
     """
     tasks = _learning_tasks(context)
     selected = _select_heads(context, state, tasks)
@@ -82,11 +86,11 @@ def learn_round(context: Context, state: State, save: Callable[[State], None]) -
     if state.round >= ROUNDS:
         return _settle(context, state)
     before = pack(state.kernel, state.likelihoods)
-    after, value = minor_steps(context, state, tasks, [active for active, _ in selected], save)
+    after, value = minor_steps(context, state, tasks, selected, save)
     moved = float(np.max(np.abs(after - before)))
     _warn_if_stuck(state, moved)
     kernel, likelihoods = unpack(state.kernel, state.likelihoods, after)
-    state = state.told(criterion=value, left_out_log_density=density, moved=moved, kernel=repr(kernel))
+    state = state.told(criterion=value, held_out_log_density=density, moved=moved, kernel=repr(kernel))
     state = replace(state, kernel=kernel, likelihoods=likelihoods, evaluations={})
     return replace(state, round=ROUNDS if moved < SETTLED else state.round + 1)
 
@@ -118,16 +122,29 @@ def _judging_tasks(context: Context, rows: int) -> list[Task]:
 
 
 def _tasks(context: Context, heads: Iterable[int], rows: int) -> list[Task]:
-    """The sample's rows of smallest key."""
-    chosen = np.sort(np.argsort(context.sample.keys, kind="stable")[:rows])
-    inputs = context.inputs(context.sample.features[chosen])
-    encoded = context.sample.targets[chosen]
-    return [Task(head, inputs, context.head_targets(encoded, head)) for head in heads]
+    """The sample's rows of smallest key, some of them held out.
+
+    Rows that merely remain outside the active set do not do: selection leaves the easy ones.
+    """
+    order = np.argsort(context.sample.keys, kind="stable")[:rows]
+    parts = [np.sort(part) for part in np.split(order, [len(order) - int(HELD_OUT * len(order))])]
+    inputs, held_inputs = (context.inputs(context.sample.features[part]) for part in parts)
+    encoded, held_encoded = (context.sample.targets[part] for part in parts)
+    return [
+        Task(
+            head,
+            inputs,
+            context.head_targets(encoded, head),
+            held_inputs,
+            context.head_targets(held_encoded, head),
+        )
+        for head in heads
+    ]
 
 
 def _select_heads(
     context: Context, state: State, tasks: list[Task], n_active: int = SAMPLE_ACTIVE
-) -> list[tuple[ActiveSet, Candidates]]:
+) -> list[ActiveSet]:
     """Active rows of the sample under the state's parameters, for each task."""
     size = min(n_active, context.plan.n_active, max(1, len(tasks[0].targets) // 4))
     wanted = context.settings.selection
@@ -140,20 +157,25 @@ def _select_heads(
         # The same stream for every kernel: comparisons are not to be decided by the first pick.
         generator = context.generator(n_rows)
         learner = Learner(active, candidates, state.likelihoods[task.head])
-        selected.append((grow([learner], state.kernel, selection, size, generator)[0], candidates))
+        selected.append(grow([learner], state.kernel, selection, size, generator)[0])
     return selected
 
 
-def _density(state: State, tasks: list[Task], selected: list[tuple[ActiveSet, Candidates]]) -> float:
-    """Mean log density of the sample's rows, each as if left out, calibrated as the model will be."""
+def _density(state: State, tasks: list[Task], actives: list[ActiveSet]) -> float:
+    """Mean log density of rows held out, calibrated as the model will be; 0 where there are none."""
     total = 0.0
-    for task, (active, candidates) in zip(tasks, selected, strict=True):
-        mean, variance = left_out_marginals(active, candidates)
-        total += calibrate(state.likelihoods[task.head], candidates.targets, mean, variance).log_density
-    return total / len(selected)
+    for task, active in zip(tasks, actives, strict=True):
+        if len(task.held_targets) == 0:
+            continue
+        places = np.arange(len(task.held_targets))
+        held = Candidates.new(places, task.held_inputs, task.held_targets, state.kernel, active.count)
+        catch_up(active, held, state.kernel, since=0)
+        likelihood = state.likelihoods[task.head]
+        total += calibrate(likelihood, held.targets, held.mean, held.variance).log_density
+    return total / len(actives)
 
 
-def left_out_density(
+def held_out_density(
     context: Context, state: State, tasks: list[Task], n_active: int = SAMPLE_ACTIVE
 ) -> float:
     """Select under the state's parameters, then judge them."""
@@ -247,7 +269,7 @@ def penalised_criterion(
 
 
 def tune(context: Context, state: State) -> Kernel:
-    """The kernel whose lengthscales (or offsets), times one factor, give rows left out the largest density.
+    """The kernel whose lengthscales (or offsets), times one factor, give rows held out the largest density.
 
     φ judges the posterior as it is; the model will be calibrated, and then shorter lengthscales predict
     better, the more so the larger the active set. So this is done on more rows than the rounds, with a
@@ -265,7 +287,7 @@ def tune(context: Context, state: State) -> Kernel:
 
     @cache
     def density(exponent: int) -> float:
-        return left_out_density(context, replace(state, kernel=scaled(exponent)), tasks, TUNING_ACTIVE)
+        return held_out_density(context, replace(state, kernel=scaled(exponent)), tasks, TUNING_ACTIVE)
 
     best = 0
     for direction in (-1, 1):
