@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 ROUNDS = 15
 MINOR_STEPS = 8
-SAMPLE_ROWS = 3000
+SAMPLE_ROWS = 3400
 SAMPLE_ACTIVE = 250
 SETTLED = 0.02
 """Largest change of a log parameter in a round after which no further round is needed."""
