@@ -34,7 +34,7 @@ from streamgp.passes import ClassEvaluation
 from streamgp.passes.evaluation import ClassScore
 from streamgp.posterior import Marginals, Precision
 from streamgp.posterior.predictive import ClassPredictive
-from streamgp.selection import FPASS, IVM, PASS
+from streamgp.selection import FPASS, IVM, PASS, Kmeans
 from streamgp.training.fit import fit
 
 
@@ -100,12 +100,15 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         n_active: int = 500,
         *,
-        selection: Literal["ivm", "pass", "fpass", "random"] | IVM | PASS | FPASS = "ivm",
-        inference: Literal["adf", "ep"] = "adf",
+        selection: Literal["ivm", "pass", "fpass", "random", "kmeans"] | IVM | PASS | FPASS | Kmeans = "ivm",
+        inference: Literal["adf", "ep", "fitc"] = "adf",
         kernel: Kernel | None = None,
         likelihood: Likelihood | None = None,
         multiclass: Literal["auto", "per_class", "shared"] = "auto",
+        residual: float | Literal["auto"] = "auto",
+        power: float | Literal["auto"] = "auto",
         learn_hyperparameters: bool | Literal["constant", "hybrid"] = True,
+        learn_inducing: bool | Literal["auto"] = "auto",
         calibrate: bool = True,
         standardize: Standardize = "auto",
         precision: Precision = "auto",
@@ -115,6 +118,7 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         random_state: Any = None,
         client: Any = None,
         checkpoint: Any = None,
+        scratch: Any = None,
         progress: bool | None = None,
     ) -> None:
         self.n_active = n_active
@@ -123,7 +127,10 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.kernel = kernel
         self.likelihood = likelihood
         self.multiclass = multiclass
+        self.residual = residual
+        self.power = power
         self.learn_hyperparameters = learn_hyperparameters
+        self.learn_inducing = learn_inducing
         self.calibrate = calibrate
         self.standardize = standardize
         self.precision = precision
@@ -133,6 +140,7 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.client = client
         self.checkpoint = checkpoint
+        self.scratch = scratch
         self.progress = progress
 
     def fit(self, X: Any, y: Any) -> Self:

@@ -33,7 +33,7 @@ from streamgp.passes import RealEvaluation
 from streamgp.passes.evaluation import RealScore
 from streamgp.posterior import Marginals, Precision
 from streamgp.posterior.predictive import RealPredictive
-from streamgp.selection import FPASS, IVM, PASS
+from streamgp.selection import FPASS, IVM, PASS, Kmeans
 from streamgp.training.fit import fit
 
 
@@ -48,11 +48,14 @@ class StreamGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self,
         n_active: int = 500,
         *,
-        selection: Literal["ivm", "pass", "fpass", "random"] | IVM | PASS | FPASS = "ivm",
-        inference: Literal["adf", "ep"] = "adf",
+        selection: Literal["ivm", "pass", "fpass", "random", "kmeans"] | IVM | PASS | FPASS | Kmeans = "ivm",
+        inference: Literal["adf", "ep", "fitc"] = "adf",
         kernel: Kernel | None = None,
         likelihood: Likelihood | None = None,
+        residual: float | Literal["auto"] = "auto",
+        power: float | Literal["auto"] = "auto",
         learn_hyperparameters: bool | Literal["constant", "hybrid"] = True,
+        learn_inducing: bool | Literal["auto"] = "auto",
         calibrate: bool = True,
         standardize: Standardize = "auto",
         precision: Precision = "auto",
@@ -62,6 +65,7 @@ class StreamGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         random_state: Any = None,
         client: Any = None,
         checkpoint: Any = None,
+        scratch: Any = None,
         progress: bool | None = None,
     ) -> None:
         self.n_active = n_active
@@ -69,7 +73,10 @@ class StreamGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.inference = inference
         self.kernel = kernel
         self.likelihood = likelihood
+        self.residual = residual
+        self.power = power
         self.learn_hyperparameters = learn_hyperparameters
+        self.learn_inducing = learn_inducing
         self.calibrate = calibrate
         self.standardize = standardize
         self.precision = precision
@@ -79,6 +86,7 @@ class StreamGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.client = client
         self.checkpoint = checkpoint
+        self.scratch = scratch
         self.progress = progress
 
     def fit(self, X: Any, y: Any) -> Self:

@@ -1,0 +1,278 @@
+"""Learning by the evidence of a sample's rows, all of them seen through inducing inputs.
+
+First from several starts on a small sample, with inducing inputs drawn at random; then, once the inducing
+inputs are chosen, a few steps more on a larger sample, which may move the inducing inputs too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError
+from scipy.optimize import minimize
+
+from streamgp.inference import Sites
+from streamgp.inference.fitc import converged_evidence, fit_bytes
+from streamgp.inference.fitc_basis import make_basis
+from streamgp.inference.fitc_memory import Rows
+from streamgp.kernels import Kernel
+from streamgp.likelihoods import Likelihood
+from streamgp.passes.run import available_threads
+from streamgp.persistence import EvaluationLog
+from streamgp.selection.inducing import Kmeans
+from streamgp.training.calibrate import sample_weights
+from streamgp.training.context import Context
+from streamgp.training.fitc_starts import evidence_starts
+from streamgp.training.hyperparameters import pack, unpack
+from streamgp.training.state import Best, State
+
+FloatArray = NDArray[np.float64]
+logger = logging.getLogger(__name__)
+
+FIRST_ROWS = 1500
+FIRST_INDUCING = 300
+FIRST_STEPS = 20
+MOST_STARTS = 3
+"""Starts of largest evidence that are followed uphill."""
+ROWS_PER_INDUCING = 20
+MOST_ROWS = 12_000
+LAST_STEPS = 10
+LAST_STEPS_WITH_INPUTS = 60
+MOST_LEARNED_INPUTS = 4000
+"""Numbers in the inducing inputs up to which they are learned, where nothing else is asked for."""
+JUDGED_HEADS = 3
+MOST_SWEEPS = 60
+REFUSED = 1e10
+"""Value of parameters under which there is no evidence: no factor, or no convergence."""
+
+
+class Problem(NamedTuple):
+    """Rows of the sample: inputs (n, p), what each of some heads has to learn, and weights (n,)."""
+
+    heads: tuple[int, ...]
+    inputs: FloatArray
+    targets: tuple[FloatArray, ...]
+    weights: FloatArray
+
+    def rows(self, place: int) -> Rows:
+        """One head's rows, as inference takes them."""
+        return Rows(self.inputs, self.targets[place], self.weights, workers=available_threads())
+
+
+class Parameters(NamedTuple):
+    """What is learned: the kernel, one likelihood for each head of a problem, the inducing inputs (m, p)."""
+
+    kernel: Kernel
+    likelihoods: tuple[Likelihood, ...]
+    inducing: FloatArray
+
+
+def learn_start(context: Context, state: State, save: Callable[[State], None]) -> State:
+    """Follow one start uphill; the first step ranks all of them, the last hands over to the selection."""
+    problem = sample_problem(context, FIRST_ROWS, judged_heads(context))
+    size = min(FIRST_INDUCING, max(1, len(problem.inputs) // 2))
+    inducing = problem.inputs[:: max(1, len(problem.inputs) // size)][:size]
+    starts = evidence_starts(context) if context.settings.kernel is None else [context.settings.kernel]
+    mine = tuple(state.likelihoods[head] for head in problem.heads)
+    ranks = [entry["ranks"] for entry in state.history if "ranks" in entry]
+    if not ranks:
+        values = [evidence(context, problem, Parameters(start, mine, inducing), False)[0] for start in starts]
+        order = [int(place) for place in np.argsort(values, kind="stable")[:MOST_STARTS]]
+        state = replace(state, best=None, round=0)
+        return state.told(ranks=order, log_evidence=[-value for value in values])
+    kernel = starts[ranks[0][state.round]]
+    found, value = maximise(
+        context, state, problem, Parameters(kernel, mine, inducing), False, FIRST_STEPS, save
+    )
+    state = replace(state, evaluations={})
+    if state.best is None or -value > state.best.density:
+        likelihoods = list(state.likelihoods)
+        for head, likelihood in zip(problem.heads, found.likelihoods, strict=True):
+            likelihoods[head] = likelihood
+        state = replace(state, best=Best(-value, found.kernel, tuple(likelihoods)))
+    state = state.told(log_evidence=-value, kernel=repr(found.kernel), rows=len(problem.inputs))
+    state = replace(state, round=state.round + 1)
+    if state.round < len(ranks[0]) and not context.is_late():
+        return state
+    assert state.best is not None
+    return replace(
+        state,
+        kernel=state.best.kernel,
+        likelihoods=state.best.likelihoods,
+        best=None,
+        round=0,
+        phase=selection_phase(context),
+    )
+
+
+def selection_phase(context: Context) -> str:
+    """The phase that chooses the inducing inputs."""
+    return "inducing" if isinstance(context.settings.selection, Kmeans) else "select"
+
+
+def refine(context: Context, state: State, save: Callable[[State], None]) -> State:
+    """A few steps uphill with the inducing inputs of the model, on more rows."""
+    first = state.actives[0]
+    inducing = first.inputs[: first.count]
+    learn_inputs = _learns_inputs(context, inducing.size)
+    size = min(ROWS_PER_INDUCING * max(len(inducing), 100), MOST_ROWS)
+    problem = sample_problem(context, affordable(context, state, size), judged_heads(context))
+    mine = tuple(state.likelihoods[head] for head in problem.heads)
+    steps = LAST_STEPS_WITH_INPUTS if learn_inputs else LAST_STEPS
+    found, value = maximise(
+        context, state, problem, Parameters(state.kernel, mine, inducing), learn_inputs, steps, save
+    )
+    likelihoods = list(state.likelihoods)
+    for head, likelihood in zip(problem.heads, found.likelihoods, strict=True):
+        likelihoods[head] = likelihood
+    actives = state.actives
+    if learn_inputs:
+        # Inputs that have moved are no rows of the store any more.
+        rows = np.full(len(inducing), -1)
+        actives = tuple(replace(active.trimmed(), rows=rows, inputs=found.inducing) for active in actives)
+    state = replace(
+        state, kernel=found.kernel, likelihoods=tuple(likelihoods), actives=actives, evaluations={}
+    )
+    state = state.told(log_evidence=-value, kernel=repr(found.kernel), rows=len(problem.inputs))
+    return replace(state, phase="approximate")
+
+
+def _learns_inputs(context: Context, numbers: int) -> bool:
+    wish = context.settings.learn_inducing
+    return numbers <= MOST_LEARNED_INPUTS if wish == "auto" else bool(wish)
+
+
+def judged_heads(context: Context) -> tuple[int, ...]:
+    """Heads whose evidence decides about the kernel that all share."""
+    return tuple(range(0, context.n_heads, -(-context.n_heads // JUDGED_HEADS)))
+
+
+def sample_problem(context: Context, size: int, heads: tuple[int, ...]) -> Problem:
+    """The sample's rows of smallest key; their weights make up for rare classes drawn more often."""
+    sample = context.sample
+    chosen = np.sort(np.argsort(sample.keys, kind="stable")[:size])
+    encoded = sample.targets[chosen]
+    return Problem(
+        heads,
+        context.inputs(sample.features[chosen]),
+        tuple(context.head_targets(encoded, head) for head in heads),
+        sample_weights(context, encoded),
+    )
+
+
+def affordable(context: Context, state: State, size: int) -> int:
+    """Rows of which the evidence fits into the memory that candidates and tasks leave free meanwhile."""
+    plan = context.plan
+    p = context.prepared.rows.n_features
+    room = 2 * plan.candidate_share - 8 * len(context.sample.rows)
+    while size > 500:
+        needed = fit_bytes(
+            state.kernel, state.likelihoods[0], size, plan.n_active, p, 8, workers=available_threads()
+        )
+        if needed + 8 * size * (p + 4) <= room:
+            break
+        size = size // 2
+    return size
+
+
+def evidence(
+    context: Context,
+    problem: Problem,
+    parameters: Parameters,
+    inputs: bool,
+    start: dict[int, Sites] | None = None,
+) -> tuple[float, FloatArray, dict[int, Sites]]:
+    """−log Z of the problem's heads minus log hyperpriors, its gradient, and the sites that were reached."""
+    kernel, likelihoods, inducing = parameters
+    value, gradient = kernel.log_prior(inducing.shape[1])
+    by_input = np.zeros_like(inducing)
+    parts, sites = [], {}
+    try:
+        basis = make_basis(kernel, inducing)
+        for place, likelihood in enumerate(likelihoods):
+            found, fit = converged_evidence(
+                basis,
+                likelihood,
+                problem.rows(place),
+                sites=None if start is None else start.get(place),
+                inputs=inputs,
+                max_sweeps=MOST_SWEEPS,
+            )
+            if not fit.converged and fit.residual > 1e-3:
+                raise LinAlgError("no convergence")
+            own, own_gradient = likelihood.log_prior()
+            value += found.value + own
+            gradient = gradient + found.kernel_gradient
+            parts.append(found.likelihood_gradient + own_gradient)
+            sites[place] = fit.sites
+            if found.input_gradient is not None:
+                by_input += found.input_gradient
+    except LinAlgError:
+        size = len(pack(kernel, likelihoods)) + (inducing.size if inputs else 0)
+        return REFUSED, np.zeros(size), {}
+    slope = np.concatenate([gradient, *parts, *([by_input.ravel()] if inputs else [])])
+    return -float(value), -slope, sites
+
+
+def maximise(
+    context: Context,
+    state: State,
+    problem: Problem,
+    start: Parameters,
+    inputs: bool,
+    steps: int,
+    save: Callable[[State], None],
+) -> tuple[Parameters, float]:
+    """Steps of L-BFGS-B from a start; every evaluation is kept, so that an interrupted run resumes by replay.
+
+    All evaluations begin at the sites of the start, not at those of the last one, which replay does not know.
+    """
+    kernel, likelihoods, inducing = start
+    vector = pack(kernel, likelihoods)
+    bounds = np.concatenate([kernel.log_bounds, *(likelihood.bounds for likelihood in likelihoods)])
+    vector = np.clip(vector, bounds[:, 0], bounds[:, 1])
+    n_parameters = len(vector)
+    if inputs:
+        reach = np.stack([problem.inputs.min(axis=0), problem.inputs.max(axis=0)], axis=1)
+        vector = np.concatenate([vector, inducing.ravel()])
+        bounds = np.concatenate([bounds, np.tile(_widened(reach), (len(inducing), 1))])
+        vector = np.clip(vector, bounds[:, 0], bounds[:, 1])
+
+    def parameters(point: FloatArray) -> Parameters:
+        fitted, adapted = unpack(kernel, likelihoods, point[:n_parameters])
+        moved = point[n_parameters:].reshape(inducing.shape) if inputs else inducing
+        return Parameters(fitted, adapted, moved)
+
+    first: list[dict[int, Sites]] = []
+
+    def objective(point: FloatArray) -> tuple[float, FloatArray]:
+        if not first:
+            first.append(evidence(context, problem, parameters(vector), inputs)[2])
+        value, gradient, _ = evidence(context, problem, parameters(point), inputs, first[0])
+        return value, gradient
+
+    log = EvaluationLog(
+        objective,
+        state.evaluations or None,
+        on_evaluation=lambda log: save(replace(state, evaluations=log.arrays())),
+    )
+    found = minimize(
+        log.__call__,
+        vector,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=list(bounds),
+        options={"maxiter": steps, "maxfun": 2 * steps},
+    )
+    return parameters(np.asarray(found.x)), float(found.fun)
+
+
+def _widened(reach: FloatArray) -> FloatArray:
+    """Bounds of inducing inputs: a quarter of the data's range beyond it on either side."""
+    margin = 0.25 * (reach[:, 1] - reach[:, 0]) + 1e-6
+    return reach + margin[:, None] * [-1.0, 1.0]
