@@ -111,7 +111,7 @@ def _check_room(folder: Path, needed: int) -> None:
     free = shutil.disk_usage(folder).free + held
     if free < needed:
         raise BudgetError(
-            f"the sites of all rows need {format_size(needed)} of disk, but only {format_size(free)} are free "
+            f"the sites of all rows need {format_size(needed)} of disk, but {format_size(free)} are free "
             f"at {str(folder)!r}: name a folder with more room by scratch="
         )
 

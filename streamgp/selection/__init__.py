@@ -1,7 +1,7 @@
 """Which rows enter the active set."""
 
-from streamgp.selection.ivm import IVM, HeadScores
 from streamgp.selection.inducing import Kmeans
+from streamgp.selection.ivm import IVM, HeadScores
 from streamgp.selection.keys import RowKeys, key_bounds, stratified_quotas
 from streamgp.selection.predictive import FPASS, PASS
 

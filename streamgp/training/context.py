@@ -95,8 +95,10 @@ class Context:
 
     @property
     def after_selection(self) -> str:
-        """The phase that follows the selection: sites converge, or are left as filtering set them;
-        or the active rows become inducing inputs, of which the evidence of all rows learns."""
+        """The phase that follows the selection.
+
+        Sites converge, or are left as filtering set them; or the active rows become inducing inputs.
+        """
         if self.settings.inference == "fitc":
             return "approximate" if self.settings.learning is None else "refine"
         return "infer" if self.settings.inference == "ep" else "calibrate"

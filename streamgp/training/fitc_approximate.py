@@ -141,9 +141,9 @@ def _try(context: Context, state: State, problem: Problem, precision: str, choic
             mean, variance = marginals.mean[:, place], marginals.variance[:, place]
             density = state.likelihoods[head].log_predictive_density(targets, mean, variance)
             total += float(density.sum())
-    density = total / (len(validation.rows) * len(problem.heads))
-    logger.info("residual %g, power %g: held-out log density %.5f", choice.residual, choice.power, density)
-    return Tried(choice, fits, density)
+    average = total / (len(validation.rows) * len(problem.heads))
+    logger.info("residual %g, power %g: held-out log density %.5f", choice.residual, choice.power, average)
+    return Tried(choice, fits, average)
 
 
 def _snapshot(state: State, precision: str, choice: Approximation, fits: tuple[Fit, ...]) -> Snapshot:

@@ -17,7 +17,7 @@ from scipy.linalg import LinAlgError
 from scipy.optimize import minimize
 
 from streamgp.inference import Sites
-from streamgp.inference.fitc import converged_evidence, fit_bytes
+from streamgp.inference.fitc import FOR_PREDICTION, converged_evidence, fit_bytes, fit_sites
 from streamgp.inference.fitc_basis import make_basis
 from streamgp.inference.fitc_memory import Rows
 from streamgp.kernels import Kernel
@@ -27,25 +27,28 @@ from streamgp.persistence import EvaluationLog
 from streamgp.selection.inducing import Kmeans
 from streamgp.training.calibrate import sample_weights
 from streamgp.training.context import Context
-from streamgp.training.fitc_starts import evidence_starts
+from streamgp.training.fitc_starts import rough_twin
 from streamgp.training.hyperparameters import pack, unpack
+from streamgp.training.starts import start_kernels
 from streamgp.training.state import Best, State
 
 FloatArray = NDArray[np.float64]
 logger = logging.getLogger(__name__)
 
-FIRST_ROWS = 1500
-FIRST_INDUCING = 300
+FIRST_ROWS = {True: 1000, False: 2000}
+"""Rows that decide about the start, of classes (which need many sweeps) and of real targets (one)."""
+FIRST_INDUCING = {True: 200, False: 400}
+RANKING_ROWS = 500
+RANKING_INDUCING = 100
 FIRST_STEPS = 20
-MOST_STARTS = 3
-"""Starts of largest evidence that are followed uphill."""
+LAST_ROWS = {True: 5000, False: 10_000}
 ROWS_PER_INDUCING = 20
-MOST_ROWS = 12_000
 LAST_STEPS = 10
-LAST_STEPS_WITH_INPUTS = 60
+LAST_STEPS_WITH_INPUTS = 30
 MOST_LEARNED_INPUTS = 4000
 """Numbers in the inducing inputs up to which they are learned, where nothing else is asked for."""
 JUDGED_HEADS = 3
+FEW_ROWS = 2500
 MOST_SWEEPS = 60
 REFUSED = 1e10
 """Value of parameters under which there is no evidence: no factor, or no convergence."""
@@ -61,7 +64,9 @@ class Problem(NamedTuple):
 
     def rows(self, place: int) -> Rows:
         """One head's rows, as inference takes them."""
-        return Rows(self.inputs, self.targets[place], self.weights, workers=available_threads())
+        # Threads cost more than a sweep of few rows does.
+        workers = available_threads() if len(self.inputs) > FEW_ROWS else 1
+        return Rows(self.inputs, self.targets[place], self.weights, workers=workers)
 
 
 class Parameters(NamedTuple):
@@ -73,19 +78,12 @@ class Parameters(NamedTuple):
 
 
 def learn_start(context: Context, state: State, save: Callable[[State], None]) -> State:
-    """Follow one start uphill; the first step ranks all of them, the last hands over to the selection."""
-    problem = sample_problem(context, FIRST_ROWS, judged_heads(context))
-    size = min(FIRST_INDUCING, max(1, len(problem.inputs) // 2))
-    inducing = problem.inputs[:: max(1, len(problem.inputs) // size)][:size]
-    starts = evidence_starts(context) if context.settings.kernel is None else [context.settings.kernel]
+    """Follow one start uphill; the last one hands over to the selection."""
+    starts = _ranked_starts(context, state)
+    problem = sample_problem(context, FIRST_ROWS[context.is_classification], judged_heads(context))
+    inducing = _some(problem.inputs, FIRST_INDUCING[context.is_classification])
     mine = tuple(state.likelihoods[head] for head in problem.heads)
-    ranks = [entry["ranks"] for entry in state.history if "ranks" in entry]
-    if not ranks:
-        values = [evidence(context, problem, Parameters(start, mine, inducing), False)[0] for start in starts]
-        order = [int(place) for place in np.argsort(values, kind="stable")[:MOST_STARTS]]
-        state = replace(state, best=None, round=0)
-        return state.told(ranks=order, log_evidence=[-value for value in values])
-    kernel = starts[ranks[0][state.round]]
+    kernel = starts[state.round]
     found, value = maximise(
         context, state, problem, Parameters(kernel, mine, inducing), False, FIRST_STEPS, save
     )
@@ -97,7 +95,7 @@ def learn_start(context: Context, state: State, save: Callable[[State], None]) -
         state = replace(state, best=Best(-value, found.kernel, tuple(likelihoods)))
     state = state.told(log_evidence=-value, kernel=repr(found.kernel), rows=len(problem.inputs))
     state = replace(state, round=state.round + 1)
-    if state.round < len(ranks[0]) and not context.is_late():
+    if state.round < len(starts) and not context.is_late():
         return state
     assert state.best is not None
     return replace(
@@ -110,6 +108,43 @@ def learn_start(context: Context, state: State, save: Callable[[State], None]) -
     )
 
 
+def _ranked_starts(context: Context, state: State) -> list[Kernel]:
+    """The kernels to follow uphill: of largest evidence on a few rows, and one of another kind.
+
+    A rough kernel beside a smooth one; beside the polynomial of pixels, or instead of it, an RBF.
+    """
+    if context.settings.kernel is not None:
+        return [context.settings.kernel]
+    problem = sample_problem(context, RANKING_ROWS, judged_heads(context))
+    inducing = _some(problem.inputs, RANKING_INDUCING)
+    starts = start_kernels(context)
+
+    def misfit(kernel: Kernel) -> float:
+        basis = make_basis(kernel, inducing)
+        return -sum(
+            fit_sites(
+                basis,
+                state.likelihoods[head],
+                problem.rows(place),
+                tolerance=FOR_PREDICTION,
+                max_sweeps=MOST_SWEEPS,
+            ).evidence
+            for place, head in enumerate(problem.heads)
+        )
+
+    first, *others = sorted(starts, key=misfit)
+    rougher = [rough_twin(kernel) for kernel in (first, *others)]
+    if not context.prepared.standardizer.is_common:
+        return [first, next(kernel for kernel in rougher if kernel is not None)]
+    return [first, next(kernel for kernel in others if type(kernel) is not type(first))]
+
+
+def _some(inputs: FloatArray, count: int) -> FloatArray:
+    """Every k-th row."""
+    size = max(1, min(count, len(inputs) // 2))
+    return inputs[:: max(1, len(inputs) // size)][:size]
+
+
 def selection_phase(context: Context) -> str:
     """The phase that chooses the inducing inputs."""
     return "inducing" if isinstance(context.settings.selection, Kmeans) else "select"
@@ -120,7 +155,7 @@ def refine(context: Context, state: State, save: Callable[[State], None]) -> Sta
     first = state.actives[0]
     inducing = first.inputs[: first.count]
     learn_inputs = _learns_inputs(context, inducing.size)
-    size = min(ROWS_PER_INDUCING * max(len(inducing), 100), MOST_ROWS)
+    size = min(ROWS_PER_INDUCING * max(len(inducing), 100), LAST_ROWS[context.is_classification])
     problem = sample_problem(context, affordable(context, state, size), judged_heads(context))
     mine = tuple(state.likelihoods[head] for head in problem.heads)
     steps = LAST_STEPS_WITH_INPUTS if learn_inputs else LAST_STEPS

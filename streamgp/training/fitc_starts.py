@@ -1,25 +1,20 @@
-"""Kernels that learning by evidence starts from."""
+"""Kernels that learning by evidence starts from, beside the usual ones."""
 
 from __future__ import annotations
 
-from streamgp.kernels import RBF, Kernel, Linear, Matern32
+from streamgp.kernels import RBF, Kernel, Matern32
 from streamgp.kernels.composite import Sum
-from streamgp.training.context import Context
-from streamgp.training.starts import start_kernels
 
 
-def evidence_starts(context: Context) -> list[Kernel]:
-    """The usual starts, and each of their RBFs as a Matern: evidence tells smooth functions from rough ones.
+def rough_twin(kernel: Kernel) -> Kernel | None:
+    """The kernel with every RBF replaced by a Matern, None where there is none.
 
-    A linear part of its own is left out where it is one of many terms that the evidence could tell.
+    Evidence tells smooth functions from rough ones: protein is rough, kin40k smooth.
     """
-    starts = start_kernels(context)
-    return starts + [_rougher(start) for start in starts if isinstance(start, Sum)]
-
-
-def _rougher(kernel: Sum) -> Kernel:
-    terms = [
-        Matern32(term.variance, term.lengthscale) if isinstance(term, RBF) else term for term in kernel.terms
-    ]
-    assert any(isinstance(term, Linear) for term in terms)
-    return Sum(tuple(terms))
+    terms = kernel.terms if isinstance(kernel, Sum) else (kernel,)
+    if not any(isinstance(term, RBF) for term in terms):
+        return None
+    rough = tuple(
+        Matern32(term.variance, term.lengthscale) if isinstance(term, RBF) else term for term in terms
+    )
+    return Sum(rough) if len(rough) > 1 else rough[0]
