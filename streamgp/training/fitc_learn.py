@@ -41,7 +41,9 @@ FIRST_INDUCING = {True: 200, False: 400}
 RANKING_ROWS = 500
 RANKING_INDUCING = 100
 FIRST_STEPS = 20
-LAST_ROWS = {True: 5000, False: 10_000}
+LAST_ROWS = {True: 4000, False: 10_000}
+LAST_INDUCING = {True: 400, False: 4000}
+"""Inducing inputs that take part in the last steps, where they are not learned themselves."""
 ROWS_PER_INDUCING = 20
 LAST_STEPS = 10
 LAST_STEPS_WITH_INPUTS = 30
@@ -140,9 +142,13 @@ def _ranked_starts(context: Context, state: State) -> list[Kernel]:
 
 
 def _some(inputs: FloatArray, count: int) -> FloatArray:
-    """Every k-th row."""
-    size = max(1, min(count, len(inputs) // 2))
-    return inputs[:: max(1, len(inputs) // size)][:size]
+    """So many rows, at most half of them."""
+    return _thinned(inputs, max(1, min(count, len(inputs) // 2)))
+
+
+def _thinned(inputs: FloatArray, size: int) -> FloatArray:
+    """At most ``size`` rows, evenly from all of them: classes follow each other."""
+    return inputs[np.linspace(0, len(inputs) - 1, min(size, len(inputs))).astype(np.intp)]
 
 
 def selection_phase(context: Context) -> str:
@@ -157,10 +163,11 @@ def refine(context: Context, state: State, save: Callable[[State], None]) -> Sta
     learn_inputs = _learns_inputs(context, inducing.size)
     size = min(ROWS_PER_INDUCING * max(len(inducing), 100), LAST_ROWS[context.is_classification])
     problem = sample_problem(context, affordable(context, state, size), judged_heads(context))
+    used = inducing if learn_inputs else _thinned(inducing, LAST_INDUCING[context.is_classification])
     mine = tuple(state.likelihoods[head] for head in problem.heads)
     steps = LAST_STEPS_WITH_INPUTS if learn_inputs else LAST_STEPS
     found, value = maximise(
-        context, state, problem, Parameters(state.kernel, mine, inducing), learn_inputs, steps, save
+        context, state, problem, Parameters(state.kernel, mine, used), learn_inputs, steps, save
     )
     likelihoods = list(state.likelihoods)
     for head, likelihood in zip(problem.heads, found.likelihoods, strict=True):
