@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.errors import ParameterError
-from streamgp.inference.fitc import FOR_PREDICTION, Damping, Fit, fit_sites
+from streamgp.inference import Sites
+from streamgp.inference.fitc import Damping, Fit, fit_sites
 from streamgp.inference.fitc_basis import Approximation, make_basis
 from streamgp.inference.fitc_posterior import head_from_posterior
 from streamgp.likelihoods import Gaussian
@@ -29,9 +30,12 @@ FloatArray = NDArray[np.float64]
 logger = logging.getLogger(__name__)
 
 CANDIDATES = ((1.0, 1.0), (1.0, 0.5), (1.0, 0.1), (0.0, 1.0))
-ROWS_PER_INDUCING = 10
-MOST_ROWS = 10_000
+ROWS_PER_INDUCING = 5
+MOST_ROWS = 5000
+TOLERANCE = 5e-3
+"""Moment residual at which held-out densities of a sample's fit are compared, and sweeps can begin."""
 VALIDATION_BLOCK = 1024
+MOST_SWEEPS = 30
 
 
 class Tried(NamedTuple):
@@ -51,12 +55,15 @@ def approximate(context: Context, state: State) -> State:
     problem = sample_problem(context, size, judged_heads(context))
     if len(choices) > 1 and len(context.validation.rows) == 0:
         choices = choices[:1]
-    tried = [_try(context, state, problem, precision, choice) for choice in choices]
+    tried: list[Tried] = []
+    for choice in choices:
+        tried.append(_try(context, state, problem, precision, choice, tried))
     best = max(tried, key=lambda one: one.log_density)
     if precision == "float32" and not _single_is_enough(context, state, problem, best):
         precision = "float64"
     everyone = sample_problem(context, size, tuple(range(context.n_heads)))
-    fits = _fit_heads(state, everyone, precision, best.approximation)
+    known = dict(zip(problem.heads, (fit.sites for fit in best.fits), strict=True))
+    fits = _fit_heads(state, everyone, precision, best.approximation, known)
     n_rows = context.prepared.rows.n_rows - len(context.validation.rows)
     scale = n_rows / len(problem.weights)
     sweeps = SweepState(
@@ -110,7 +117,10 @@ def _first_precision(context: Context, state: State, n_inducing: int) -> str:
     return "float64" if small or isinstance(state.likelihoods[0], Gaussian) else "float32"
 
 
-def _fit_heads(state: State, problem: Problem, precision: str, choice: Approximation) -> tuple[Fit, ...]:
+def _fit_heads(
+    state: State, problem: Problem, precision: str, choice: Approximation, known: dict[int, Sites]
+) -> tuple[Fit, ...]:
+    """Fits of the problem's heads, from known sites of theirs."""
     basis = make_basis(state.kernel, inducing_of(state), precision).astype(precision)
     inputs = problem._replace(inputs=problem.inputs.astype(precision))
     return tuple(
@@ -119,15 +129,25 @@ def _fit_heads(state: State, problem: Problem, precision: str, choice: Approxima
             state.likelihoods[head],
             inputs.rows(place),
             choice,
-            tolerance=FOR_PREDICTION,
-            max_sweeps=40,
+            sites=known.get(head),
+            tolerance=TOLERANCE,
+            max_sweeps=MOST_SWEEPS,
         )
         for place, head in enumerate(problem.heads)
     )
 
 
-def _try(context: Context, state: State, problem: Problem, precision: str, choice: Approximation) -> Tried:
-    fits = _fit_heads(state, problem, precision, choice)
+def _try(
+    context: Context,
+    state: State,
+    problem: Problem,
+    precision: str,
+    choice: Approximation,
+    before: list[Tried],
+) -> Tried:
+    """Fit the sample and judge the fit; the sites of the one before are near."""
+    known = dict(zip(problem.heads, (fit.sites for fit in before[-1].fits), strict=True)) if before else {}
+    fits = _fit_heads(state, problem, precision, choice, known)
     if len(context.validation.rows) == 0:
         return Tried(choice, fits, -np.inf)
     snapshot = _snapshot(state, precision, choice, fits)
