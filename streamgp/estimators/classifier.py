@@ -62,6 +62,8 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     multiclass : {"auto", "per_class", "shared"}
         More than two classes are learned one against the rest, all in one stream: with an active set of
         ``n_active`` rows for each class (``"auto"``), or with one set that all share, cheaper to predict.
+    class_weight : "balanced" or dict, optional
+        Of ``"fitc"``: how often rows of each class count.
     residual, power : float or "auto"
         Of ``"fitc"``: how much of what the inducing inputs leave unexplained of a row counts (1: FITC, 0: the
         projected process), and the power of expectation propagation (1: EP, towards 0: variational);
@@ -118,6 +120,7 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         kernel: Kernel | None = None,
         likelihood: Likelihood | None = None,
         multiclass: Literal["auto", "per_class", "shared"] = "auto",
+        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
         residual: float | Literal["auto"] = "auto",
         power: float | Literal["auto"] = "auto",
         learn_hyperparameters: bool | Literal["constant", "hybrid"] = True,
@@ -140,6 +143,7 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.kernel = kernel
         self.likelihood = likelihood
         self.multiclass = multiclass
+        self.class_weight = class_weight
         self.residual = residual
         self.power = power
         self.learn_hyperparameters = learn_hyperparameters
@@ -164,10 +168,14 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             y = np.asarray(y, dtype=str) if y.dtype.kind == "O" else y
         return self.fit_stream((X, y))
 
-    def fit_stream(self, store: Store, x: str = "X", y: str = "y") -> Self:
-        """Fit to a Zarr group (path, URL or ``zarr.Group``) or to a pair of arrays, chunk by chunk."""
+    def fit_stream(self, store: Store, x: str = "X", y: str = "y", *, sample_weight: Any = None) -> Self:
+        """Fit to a Zarr group (path, URL or ``zarr.Group``) or to a pair of arrays, chunk by chunk.
+
+        ``sample_weight``, one number a row, in memory, is for ``inference="fitc"``: a row of weight 2 counts
+        as two equal rows do.
+        """
         rows = open_rows(store, x, y)
-        adopt(self, *fit(rows, "classification", fit_settings(self)))
+        adopt(self, *fit(rows, "classification", fit_settings(self, sample_weight)))
         return self
 
     def predict(self, X: Any) -> Any:

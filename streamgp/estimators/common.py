@@ -33,7 +33,7 @@ Array = NDArray[Any]
 T = TypeVar("T")
 
 
-def fit_settings(estimator: Any) -> FitSettings:
+def fit_settings(estimator: Any, sample_weight: Any = None) -> FitSettings:
     """What a fit is asked for, checked once, here."""
     selection = _selection(estimator.selection)
     predictive = isinstance(selection, Predictive)
@@ -42,6 +42,9 @@ def fit_settings(estimator: Any) -> FitSettings:
     over_all_rows = estimator.inference == "fitc"
     if isinstance(selection, Kmeans) and not over_all_rows:
         raise ParameterError("selection='kmeans' chooses inducing inputs: it comes with inference='fitc'")
+    weighted = sample_weight is not None or getattr(estimator, "class_weight", None) is not None
+    if weighted and not over_all_rows:
+        raise ParameterError("weights of rows and classes are for inference over all rows: inference='fitc'")
     check_approximation(estimator.residual, estimator.power)
     if estimator.learn_inducing not in (True, False, "auto"):
         raise ParameterError(
@@ -74,6 +77,8 @@ def fit_settings(estimator: Any) -> FitSettings:
         power=estimator.power,
         learn_inducing=estimator.learn_inducing,
         scratch=estimator.scratch,
+        class_weight=getattr(estimator, "class_weight", None),
+        sample_weight=None if sample_weight is None else np.asarray(sample_weight, np.float64),
     )
 
 

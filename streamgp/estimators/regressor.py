@@ -95,10 +95,13 @@ class StreamGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], y_numeric=True)
         return self.fit_stream((X, y))
 
-    def fit_stream(self, store: Store, x: str = "X", y: str = "y") -> Self:
-        """Fit to a Zarr group (path, URL or ``zarr.Group``) or to a pair of arrays, chunk by chunk."""
+    def fit_stream(self, store: Store, x: str = "X", y: str = "y", *, sample_weight: Any = None) -> Self:
+        """Fit to a Zarr group (path, URL or ``zarr.Group``) or to a pair of arrays, chunk by chunk.
+
+        ``sample_weight``, one number a row, in memory, is for ``inference="fitc"``.
+        """
         rows = open_rows(store, x, y)
-        adopt(self, *fit(rows, "regression", fit_settings(self)))
+        adopt(self, *fit(rows, "regression", fit_settings(self, sample_weight)))
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:

@@ -23,15 +23,23 @@ from streamgp.passes.candidates import is_among
 
 @dataclass(frozen=True, eq=False)
 class RowWeights:
-    """How often each row counts: ``excluded`` rows (sorted) not at all, others by their class, if given."""
+    """How often each row counts: ``excluded`` rows (sorted) not at all, others once, or as they are weighted.
+
+    A weight ω counts a row's site ω times. Shapes: by_class (classes,), by_row (n,), where given.
+    """
 
     excluded: NDArray[np.int64]
     by_class: FloatArray | None = None
+    by_row: FloatArray | None = None
 
     def __call__(self, start: int, encoded: FloatArray) -> FloatArray:
         """Weights of consecutive rows from their encoded targets.  Shapes: (c,) → (c,)."""
         rows = np.arange(start, start + len(encoded))
-        weights = np.where(is_among(rows, self.excluded), 0.0, 1.0)
+        return np.where(is_among(rows, self.excluded), 0.0, self.of_rows(rows, encoded))
+
+    def of_rows(self, rows: NDArray[np.int64], encoded: FloatArray) -> FloatArray:
+        """Weights of any rows, whether they are excluded or not."""
+        weights = np.ones(len(rows)) if self.by_row is None else self.by_row[rows]
         return weights if self.by_class is None else weights * self.by_class[encoded.astype(np.intp)]
 
 

@@ -59,6 +59,8 @@ class FitSettings:
     power: float | str = "auto"
     learn_inducing: bool | str = "auto"
     scratch: Any = None
+    class_weight: Any = None
+    sample_weight: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)

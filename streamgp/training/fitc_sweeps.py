@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from streamgp.errors import NumericsWarning
 from streamgp.inference.fitc import FOR_PREDICTION
-from streamgp.inference.fitc_heads import ExactSums, HeadSweep, RowWeights
+from streamgp.inference.fitc_heads import ExactSums, HeadSweep
 from streamgp.inference.fitc_posterior import head_from_posterior
 from streamgp.inference.fitc_sweep import SweepSums, exact_evidence, log_evidence, merge_sweeps
 from streamgp.likelihoods import Gaussian
@@ -20,6 +20,7 @@ from streamgp.passes.site_sweep import SiteSweep
 from streamgp.posterior import Snapshot
 from streamgp.training.context import Context
 from streamgp.training.fitc_state import SweepState
+from streamgp.training.fitc_weights import row_weights
 from streamgp.training.state import State
 
 FloatArray = NDArray[np.float64]
@@ -136,11 +137,6 @@ def inducing_of(state: State) -> FloatArray:
     """The inducing inputs, which all heads share."""
     first = state.actives[0]
     return first.inputs[: first.count]
-
-
-def row_weights(context: Context) -> RowWeights:
-    """How often rows count: those held out never do."""
-    return RowWeights(np.sort(context.validation.rows))
 
 
 def inducing_snapshot(state: State) -> Snapshot:
