@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from streamgp.data import Targets
 from streamgp.data.targets import head_targets
-from streamgp.inference.fitc_basis import Approximation, Basis, FloatArray, WhitenedRows, whiten, whiten_bytes
+from streamgp.inference.fitc_basis import Approximation, Basis, FloatArray, whiten, whiten_bytes
 from streamgp.inference.fitc_posterior import InducingPosterior
 from streamgp.inference.fitc_sweep import SweepSums, exact_whitened, sweep_whitened
 from streamgp.inference.sites import Sites
@@ -72,7 +72,7 @@ class HeadSweep:
                 sums.append(None)
                 continue
             # A sweep overwrites its rows: all heads but the last work on a copy.
-            own = rows if head == last else WhitenedRows(rows.features.copy(), rows.residual_variance)
+            own = rows if head == last else rows.copy()
             (swept, part), _ = sweep_whitened(
                 self.posteriors[head],
                 own,
@@ -106,7 +106,7 @@ class ExactSums:
         last = len(self.approximations) - 1
         sums = []
         for number, approximation in enumerate(self.approximations):
-            own = rows if number == last else WhitenedRows(rows.features.copy(), rows.residual_variance)
+            own = rows if number == last else rows.copy()
             sums.append(exact_whitened(own, encoded, self.likelihood, approximation, weights).sums)
         return None, sums
 

@@ -132,6 +132,7 @@ def _fit_heads(
             sites=known.get(head),
             tolerance=TOLERANCE,
             max_sweeps=MOST_SWEEPS,
+            hold=True,
         )
         for place, head in enumerate(problem.heads)
     )

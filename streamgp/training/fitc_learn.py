@@ -132,6 +132,7 @@ def _ranked_starts(context: Context, state: State) -> list[Kernel]:
                 problem.rows(place),
                 tolerance=FOR_PREDICTION,
                 max_sweeps=MOST_SWEEPS,
+                hold=True,
             ).evidence
             for place, head in enumerate(problem.heads)
         )
@@ -218,7 +219,7 @@ def affordable(context: Context, state: State, size: int) -> int:
         needed = fit_bytes(
             state.kernel, state.likelihoods[0], size, plan.n_active, p, 8, workers=available_threads()
         )
-        if needed + 8 * size * (p + 4) <= room:
+        if needed + 8 * size * (p + plan.n_active + 4) <= room:
             break
         size = size // 2
     return size
@@ -246,6 +247,7 @@ def evidence(
                 sites=None if start is None else start.get(place),
                 inputs=inputs,
                 max_sweeps=MOST_SWEEPS,
+                hold=True,
             )
             if not fit.converged and fit.residual > 1e-3:
                 raise LinAlgError("no convergence")
