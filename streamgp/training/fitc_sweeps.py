@@ -63,11 +63,14 @@ def sweep_all_rows(context: Context, state: State) -> State:
     # Moments of a sample are no sites' moments: what the first sweep finds says nothing about convergence.
     is_first = sweeps.generation == 0
     found = {head: part for head, part in enumerate(sums) if part is not None}
+    skipped_before = _last_skipped(context, state)
     for head, part in found.items():
         matrices[head], vectors[head] = part.moment_matrix, part.moment_vector
         evidence[head] = log_evidence(posteriors[head], part)
         residual = part.moment_residual
-        converged[head] = not is_first and residual <= FOR_PREDICTION and part.skipped == 0
+        # Rows whose weight is below 1 may never have a cavity; their number is told.
+        settled = part.skipped == 0 or part.skipped == skipped_before[head]
+        converged[head] = not is_first and residual <= FOR_PREDICTION and settled
         if not is_first:
             damping[head] = damping[head].after(residual)
     sweeps = replace(
@@ -84,7 +87,7 @@ def sweep_all_rows(context: Context, state: State) -> State:
         n_active=[active.count for active in state.actives],
         sweep=sweeps.generation,
         residual=residual,
-        skipped=sum(part.skipped for part in found.values()),
+        skipped=[0 if part is None else part.skipped for part in sums],
         heads=len(found),
         rows=context.prepared.rows.n_rows,
         log_evidence=sum(evidence),
@@ -100,6 +103,13 @@ def sweep_all_rows(context: Context, state: State) -> State:
             stacklevel=2,
         )
     return replace(state, phase="done")
+
+
+def _last_skipped(context: Context, state: State) -> list[int]:
+    """Rows without a cavity in the sweep before, of each head; −1 where there was none."""
+    latest = state.history[-1] if state.history else {}
+    skipped: list[int] = latest.get("skipped", [-1] * context.n_heads)
+    return skipped
 
 
 def _one_exact_pass(context: Context, state: State, likelihood: Gaussian, sweeps: SweepState) -> State:

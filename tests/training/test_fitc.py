@@ -269,3 +269,36 @@ def test_killed_in_the_middle_of_a_sweep_and_resumed_is_the_same_model(tmp_path,
     one, other = (streamgp.load(tmp_path / name / "model.zip") for name in ("whole", "broken"))
     same_bits(one, other)
     assert not list((tmp_path / "broken" / "checkpoint").glob("sites-of-*"))
+
+
+def test_a_weight_counts_a_row_as_often(rows, monkeypatch):
+    X, y = rows
+    monkeypatch.setattr(fitc_sweeps, "FOR_PREDICTION", 1e-9)
+    weights = 1.0 + (np.arange(900) % 3 == 0)
+    model = StreamGPClassifier(25, likelihood=Probit(0.0), validation=False, **FIXED)
+    model.fit_stream((X, y), sample_weight=weights)
+    basis = make_basis(KERNEL, X[model.active_rows_])
+    wanted = fit_sites(basis, Probit(0.0), Rows(X, y.astype(float), weights), tolerance=1e-9)
+    w = KERNEL.block(X, basis.inducing) @ basis.whitening
+    np.testing.assert_allclose(model.predict_latent(X)[0], w @ wanted.posterior.inducing_mean, atol=1e-6)
+
+
+def test_weights_of_classes_move_the_boundary(rows):
+    X, y = rows
+    shares = {
+        weight: np.mean(StreamGPClassifier(25, class_weight={1: weight}, **FIXED).fit(X, y).predict(X) == 1)
+        for weight in (0.02, 1.0, 50.0)
+    }
+    assert shares[0.02] < shares[1.0] < shares[50.0]
+    balanced = StreamGPClassifier(25, class_weight="balanced", **FIXED).fit(X, y)
+    assert 0.3 < np.mean(balanced.predict(X) == 1) < 0.7
+
+
+@pytest.mark.parametrize("wrong", [{7: 2.0}, {1: -1.0}, "heavy"])
+def test_wrong_weights_are_refused(rows, wrong):
+    with pytest.raises(ParameterError, match="class_weight"):
+        StreamGPClassifier(10, class_weight=wrong, **FIXED).fit(*rows)
+    with pytest.raises(ParameterError, match="inference='fitc'"):
+        StreamGPClassifier(10, class_weight="balanced").fit(*rows)
+    with pytest.raises(ParameterError, match="sample_weight"):
+        StreamGPClassifier(10, **FIXED).fit_stream(rows, sample_weight=np.ones(3))
