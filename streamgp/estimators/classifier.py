@@ -18,6 +18,7 @@ from streamgp.data.rows import Store
 from streamgp.data.standardize import Standardize
 from streamgp.estimators.common import (
     Array,
+    Selection,
     adopt,
     by_block,
     fit_settings,
@@ -34,7 +35,6 @@ from streamgp.passes import ClassEvaluation
 from streamgp.passes.evaluation import ClassScore
 from streamgp.posterior import Marginals, Precision
 from streamgp.posterior.predictive import ClassPredictive
-from streamgp.selection import FPASS, IVM, PASS, Kmeans
 from streamgp.training.fit import fit
 
 
@@ -45,10 +45,10 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     n_active : int
         Size of the active set: rows that the model keeps. Cost grows with its square.
-    selection : {"ivm", "pass", "fpass", "random", "kmeans"} or IVM, PASS, FPASS, Kmeans
+    selection : {"ivm", "pass", "fpass", "random", "kmeans", "gain"} or settings of one of them
         How active rows are chosen: greedily; by thresholds on their predictive probability, up to
         ``n_active`` of them; by exchanges at fixed size; at random; centres of clusters, each class with its
-        own (``"fitc"`` only). Settings: :mod:`streamgp.selection`.
+        own, or rows that raise the evidence most (both ``"fitc"`` only). Settings: :mod:`streamgp.selection`.
         ``"pass"`` and ``"fpass"`` come with ``inference="ep"``, or with ``"fitc"``.
     inference : {"adf", "ep", "fitc"}
         What the active set then says: ``"adf"`` visits each site once, ``"ep"`` (expectation propagation)
@@ -115,7 +115,7 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         n_active: int = 500,
         *,
-        selection: Literal["ivm", "pass", "fpass", "random", "kmeans"] | IVM | PASS | FPASS | Kmeans = "ivm",
+        selection: Selection = "ivm",
         inference: Literal["adf", "ep", "fitc"] = "adf",
         kernel: Kernel | None = None,
         likelihood: Likelihood | None = None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from streamgp.posterior import Marginals
 from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import ClassPredictive
 from streamgp.selection import FPASS, IVM, PASS
-from streamgp.selection.inducing import Kmeans
+from streamgp.selection.inducing import EvidenceGain, Kmeans
 from streamgp.selection.predictive import Predictive
 from streamgp.training.context import FitSettings
 from streamgp.training.fitc_approximate import check_approximation
@@ -31,6 +31,9 @@ from streamgp.training.plan import Demand, make_plan
 
 Array = NDArray[Any]
 T = TypeVar("T")
+Selection = (
+    Literal["ivm", "pass", "fpass", "random", "kmeans", "gain"] | IVM | PASS | FPASS | Kmeans | EvidenceGain
+)
 
 
 def fit_settings(estimator: Any, sample_weight: Any = None) -> FitSettings:
@@ -40,8 +43,10 @@ def fit_settings(estimator: Any, sample_weight: Any = None) -> FitSettings:
     if estimator.inference not in ("adf", "ep", "fitc"):
         raise ParameterError(f"inference={estimator.inference!r} is not known; use 'adf', 'ep' or 'fitc'")
     over_all_rows = estimator.inference == "fitc"
-    if isinstance(selection, Kmeans) and not over_all_rows:
-        raise ParameterError("selection='kmeans' chooses inducing inputs: it comes with inference='fitc'")
+    if isinstance(selection, Kmeans | EvidenceGain) and not over_all_rows:
+        raise ParameterError(
+            "selection='kmeans' and 'gain' choose inducing inputs: they come with inference='fitc'"
+        )
     weighted = sample_weight is not None or getattr(estimator, "class_weight", None) is not None
     if weighted and not over_all_rows:
         raise ParameterError("weights of rows and classes are for inference over all rows: inference='fitc'")
@@ -82,20 +87,21 @@ def fit_settings(estimator: Any, sample_weight: Any = None) -> FitSettings:
     )
 
 
-def _selection(selection: Any) -> IVM | Predictive | Kmeans | None:
-    if isinstance(selection, IVM | Predictive | Kmeans):
+def _selection(selection: Any) -> IVM | Predictive | Kmeans | EvidenceGain | None:
+    if isinstance(selection, IVM | Predictive | Kmeans | EvidenceGain):
         return selection
-    known: dict[Any, IVM | Predictive | Kmeans | None] = {
+    known: dict[Any, IVM | Predictive | Kmeans | EvidenceGain | None] = {
         "ivm": IVM(),
         "pass": PASS(),
         "fpass": FPASS(),
         "random": None,
         "kmeans": Kmeans(),
+        "gain": EvidenceGain(),
     }
     if not isinstance(selection, str) or selection not in known:
         raise ParameterError(
-            f"selection={selection!r} is not known; use 'ivm', 'pass', 'fpass', 'random', 'kmeans', or "
-            f"settings: IVM(...), PASS(...), FPASS(...), Kmeans(...)"
+            f"selection={selection!r} is not known; use 'ivm', 'pass', 'fpass', 'random', 'kmeans', 'gain', "
+            f"or settings: IVM(...), PASS(...), FPASS(...), Kmeans(...), EvidenceGain(...)"
         )
     return known[selection]
 

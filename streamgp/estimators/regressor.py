@@ -17,6 +17,7 @@ from streamgp.data.rows import Store
 from streamgp.data.standardize import Standardize
 from streamgp.estimators.common import (
     Array,
+    Selection,
     adopt,
     by_block,
     fit_settings,
@@ -33,7 +34,6 @@ from streamgp.passes import RealEvaluation
 from streamgp.passes.evaluation import RealScore
 from streamgp.posterior import Marginals, Precision
 from streamgp.posterior.predictive import RealPredictive
-from streamgp.selection import FPASS, IVM, PASS, Kmeans
 from streamgp.training.fit import fit
 
 
@@ -48,7 +48,7 @@ class StreamGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self,
         n_active: int = 500,
         *,
-        selection: Literal["ivm", "pass", "fpass", "random", "kmeans"] | IVM | PASS | FPASS | Kmeans = "ivm",
+        selection: Selection = "ivm",
         inference: Literal["adf", "ep", "fitc"] = "adf",
         kernel: Kernel | None = None,
         likelihood: Likelihood | None = None,

@@ -28,3 +28,26 @@ class Kmeans:
                 f"steps must be at least 0 and least_share between 0 and 1, not {self.steps!r} and "
                 f"{self.least_share!r}"
             )
+
+
+@dataclass(frozen=True)
+class EvidenceGain:
+    """Rows of the sample whose addition as an inducing input would raise the evidence most, greedily.
+
+    Parameters
+    ----------
+    rows : int
+        Rows whose evidence counts.
+    candidates_per_input : float
+        Candidates for each inducing input that is wanted.
+    """
+
+    rows: int = 1500
+    candidates_per_input: float = 2.0
+
+    def __post_init__(self) -> None:
+        if self.rows < 1 or self.candidates_per_input < 1.0:
+            raise ParameterError(
+                f"rows and candidates_per_input must be at least 1, not {self.rows!r} and "
+                f"{self.candidates_per_input!r}"
+            )

@@ -22,7 +22,7 @@ from streamgp.passes.run import run_pass
 from streamgp.passes.scratch import Scratch
 from streamgp.posterior import Head, Precision, Snapshot
 from streamgp.selection import IVM, RowKeys, key_bounds, stratified_quotas
-from streamgp.selection.inducing import Kmeans
+from streamgp.selection.inducing import EvidenceGain, Kmeans
 from streamgp.selection.predictive import Predictive
 from streamgp.training.plan import MemoryPlan
 from streamgp.training.prepare import Prepared
@@ -39,7 +39,7 @@ class FitSettings:
     """What a fit was asked for; names and meanings are those of the estimators' parameters."""
 
     n_active: int
-    selection: IVM | Predictive | Kmeans | None  # None: rows at random
+    selection: IVM | Predictive | Kmeans | EvidenceGain | None  # None: rows at random
     inference: str
     shared: bool  # whether all classes share their active rows
     kernel: Kernel | None

@@ -29,6 +29,7 @@ from streamgp.posterior.calibration import UNCALIBRATED
 from streamgp.posterior.model import Model
 from streamgp.posterior.precision import check_precision
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive
+from streamgp.selection.inducing import EvidenceGain
 from streamgp.selection.predictive import Predictive
 from streamgp.training.calibrate import calibrate_heads
 from streamgp.training.context import (
@@ -40,6 +41,7 @@ from streamgp.training.context import (
     pass_settings,
 )
 from streamgp.training.fitc_approximate import approximate
+from streamgp.training.fitc_gain import gain_inducing
 from streamgp.training.fitc_inducing import choose_inducing
 from streamgp.training.fitc_learn import learn_start, refine, selection_phase
 from streamgp.training.fitc_sweeps import inducing_snapshot, sweep_all_rows
@@ -133,7 +135,8 @@ def _step(context: Context, state: State, save: Callable[[State], None]) -> Stat
     elif state.phase == "evidence":
         following = learn_start(context, state, save)
     elif state.phase == "inducing":
-        following = choose_inducing(context, state)
+        is_gain = isinstance(context.settings.selection, EvidenceGain)
+        following = (gain_inducing if is_gain else choose_inducing)(context, state)
     elif state.phase == "refine":
         following = refine(context, state, save)
     elif state.phase == "approximate":
