@@ -54,6 +54,8 @@ MOST_LEARNED_INPUTS = 4000
 JUDGED_HEADS = 3
 FEW_ROWS = 2500
 MOST_SWEEPS = 60
+CLASS_VARIANCE = 2.0
+"""Centre of the hyperprior over the log variance of a latent function that has to tell classes apart."""
 REFUSED = 1e10
 """Value of parameters under which there is no evidence: no factor, or no convergence."""
 
@@ -266,10 +268,11 @@ def evidence(
 
 
 def _log_prior(kernel: Kernel, likelihood: Likelihood, n_features: int) -> tuple[float, FloatArray]:
-    """Log hyperpriors of the kernel, and their gradient, less those of variances where there are classes.
+    """Log hyperpriors of the kernel, and their gradient.
 
-    The variance of a latent function that tells classes apart has no natural unit: crabs asks for a large
-    one, and with log variance ~ N(−1, 1) [IVM2006] its log loss was 0.23 instead of 0.11.
+    Where there are classes, log variance ~ N(2, 1) and not N(−1, 1) [IVM2006]: with that the log loss of
+    crabs, which asks for a large variance, was 0.23 instead of 0.11. Without any, evidence of many rows runs
+    to variances of thousands, and probabilities on USPS to overconfidence (0.074 nats on its test rows).
     """
     value, gradient = kernel.log_prior(n_features)
     if not likelihood.is_classification:
@@ -278,8 +281,9 @@ def _log_prior(kernel: Kernel, likelihood: Likelihood, n_features: int) -> tuple
     for place, name in enumerate(kernel.parameter_names):
         if name.endswith("variance"):
             own, slope = log_normal_prior(float(logs[place]), -1.0)
-            value -= own
-            gradient[place] -= slope
+            better, better_slope = log_normal_prior(float(logs[place]), CLASS_VARIANCE)
+            value += better - own
+            gradient[place] += better_slope - slope
     return value, gradient
 
 
