@@ -253,6 +253,8 @@ def _identity(context: Context) -> dict[str, Any]:
             "residual": settings.residual,
             "power": settings.power,
             "learn_inducing": settings.learn_inducing,
+            "class_weight": repr(settings.class_weight),
+            "sample_weight": None if settings.sample_weight is None else float(settings.sample_weight.sum()),
         },
         "plan": {
             "rows_per_block": plan.rows_per_block,
