@@ -22,8 +22,21 @@ from streamgp.errors import (
 )
 from streamgp.kernels import RBF
 
+FITC = {"inference": "fitc", "learn_hyperparameters": False}
+WEIGHTED = "weights of classes are for inference over all rows, and the estimator under test has another one"
 
-@parametrize_with_checks([StreamGPClassifier(60), StreamGPRegressor(60)])
+
+@parametrize_with_checks(
+    [
+        StreamGPClassifier(60),
+        StreamGPRegressor(60),
+        StreamGPClassifier(20, **FITC),
+        StreamGPRegressor(20, **FITC),
+    ],
+    expected_failed_checks=lambda estimator: (
+        {"check_class_weight_classifiers": WEIGHTED} if estimator.inference != "fitc" else {}
+    ),
+)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

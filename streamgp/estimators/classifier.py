@@ -18,6 +18,7 @@ from streamgp.data.rows import Store
 from streamgp.data.standardize import Standardize
 from streamgp.estimators.common import (
     Array,
+    Selection,
     adopt,
     by_block,
     fit_settings,
@@ -34,7 +35,6 @@ from streamgp.passes import ClassEvaluation
 from streamgp.passes.evaluation import ClassScore
 from streamgp.posterior import Marginals, Precision
 from streamgp.posterior.predictive import ClassPredictive
-from streamgp.selection import FPASS, IVM, PASS
 from streamgp.training.fit import fit
 
 
@@ -45,13 +45,15 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     n_active : int
         Size of the active set: rows that the model keeps. Cost grows with its square.
-    selection : {"ivm", "pass", "fpass", "random"} or IVM, PASS, FPASS
+    selection : {"ivm", "pass", "fpass", "random", "kmeans", "gain"} or settings of one of them
         How active rows are chosen: greedily; by thresholds on their predictive probability, up to
-        ``n_active`` of them; by exchanges at fixed size; at random. Settings: :mod:`streamgp.selection`.
-        ``"pass"`` and ``"fpass"`` come with ``inference="ep"``.
-    inference : {"adf", "ep"}
+        ``n_active`` of them; by exchanges at fixed size; at random; centres of clusters, each class with its
+        own, or rows that raise the evidence most (both ``"fitc"`` only). Settings: :mod:`streamgp.selection`.
+        ``"pass"`` and ``"fpass"`` come with ``inference="ep"``, or with ``"fitc"``.
+    inference : {"adf", "ep", "fitc"}
         What the active set then says: ``"adf"`` visits each site once, ``"ep"`` (expectation propagation)
-        until nothing changes.
+        until nothing changes; ``"fitc"`` (generalized FITC) is expectation propagation over *all* rows, with
+        the active set as inducing inputs that all classes share: one pass a sweep, the best probabilities.
     kernel : Kernel, optional
         Covariance of the latent function on standardised features, and where learning starts; default an RBF
         of median distance plus a linear kernel.
@@ -60,9 +62,17 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     multiclass : {"auto", "per_class", "shared"}
         More than two classes are learned one against the rest, all in one stream: with an active set of
         ``n_active`` rows for each class (``"auto"``), or with one set that all share, cheaper to predict.
+    class_weight : "balanced" or dict, optional
+        Of ``"fitc"``: how often rows of each class count.
+    residual, power : float or "auto"
+        Of ``"fitc"``: how much of what the inducing inputs leave unexplained of a row counts (1: FITC, 0: the
+        projected process), and the power of expectation propagation (1: EP, towards 0: variational);
+        ``"auto"`` chooses by the log density of rows held out, where there are any, else (1, 1).
     learn_hyperparameters : bool or {"constant", "hybrid"}
         Learn the parameters of kernel and likelihood on a sample, True: with sites held constant in the inner
-        loop; ``"hybrid"`` sets them anew before every search direction.
+        loop; ``"hybrid"`` sets them anew before every search direction. For ``"fitc"`` by the evidence.
+    learn_inducing : bool or "auto"
+        Of ``"fitc"``: whether learning moves the inducing inputs too; ``"auto"`` where they are few.
     calibrate : bool
         Rescale latent means and variances by the density of training rows, each as if left out.
     standardize : {"auto", "common"} or bool
@@ -72,15 +82,19 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     memory_budget : int or str
         Bytes, or a size such as ``"1GiB"``, that the fit may use beside Python and its libraries.
     validation : None, False, float or array of row numbers
-        Rows held out to stop early: None for min(5 %, 10000) of them, stratified; False for none.
+        Rows held out to stop early, or to choose the approximation: None for min(5 %, 10000) of them,
+        stratified; False for none.
     max_seconds : float, optional
-        Stop growing the active set after this time.
+        Stop growing the active set, or sweeping, after this time.
     random_state : int, RandomState or None
         Source of all random draws.
     client : distributed.Client, optional
         Where passes run; default the current client, else threads.
     checkpoint : path, optional
         Folder where the state is kept after every step; a fit that finds one continues there.
+    scratch : path, optional
+        Folder where ``"fitc"`` keeps two numbers for each row and class meanwhile; every worker must see it.
+        Default beside the checkpoint, else the system's folder for temporary files.
     progress : bool, optional
         Progress bars; default only on a terminal.
 
@@ -89,7 +103,8 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     classes_, n_features_in_
         As usual.
     active_rows_ : array
-        Row numbers of the active sets, one class after the other, in the order of inclusion.
+        Row numbers of the active sets, one class after the other, in the order of inclusion; inducing inputs
+        that are no rows (centres, or learned) are not among them.
     kernel_, likelihood_
         With learned parameters; one likelihood per latent function.
     history_ : list of dict
@@ -100,12 +115,16 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self,
         n_active: int = 500,
         *,
-        selection: Literal["ivm", "pass", "fpass", "random"] | IVM | PASS | FPASS = "ivm",
-        inference: Literal["adf", "ep"] = "adf",
+        selection: Selection = "ivm",
+        inference: Literal["adf", "ep", "fitc"] = "adf",
         kernel: Kernel | None = None,
         likelihood: Likelihood | None = None,
         multiclass: Literal["auto", "per_class", "shared"] = "auto",
+        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
+        residual: float | Literal["auto"] = "auto",
+        power: float | Literal["auto"] = "auto",
         learn_hyperparameters: bool | Literal["constant", "hybrid"] = True,
+        learn_inducing: bool | Literal["auto"] = "auto",
         calibrate: bool = True,
         standardize: Standardize = "auto",
         precision: Precision = "auto",
@@ -115,6 +134,7 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         random_state: Any = None,
         client: Any = None,
         checkpoint: Any = None,
+        scratch: Any = None,
         progress: bool | None = None,
     ) -> None:
         self.n_active = n_active
@@ -123,7 +143,11 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.kernel = kernel
         self.likelihood = likelihood
         self.multiclass = multiclass
+        self.class_weight = class_weight
+        self.residual = residual
+        self.power = power
         self.learn_hyperparameters = learn_hyperparameters
+        self.learn_inducing = learn_inducing
         self.calibrate = calibrate
         self.standardize = standardize
         self.precision = precision
@@ -133,6 +157,7 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.client = client
         self.checkpoint = checkpoint
+        self.scratch = scratch
         self.progress = progress
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -143,10 +168,14 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             y = np.asarray(y, dtype=str) if y.dtype.kind == "O" else y
         return self.fit_stream((X, y))
 
-    def fit_stream(self, store: Store, x: str = "X", y: str = "y") -> Self:
-        """Fit to a Zarr group (path, URL or ``zarr.Group``) or to a pair of arrays, chunk by chunk."""
+    def fit_stream(self, store: Store, x: str = "X", y: str = "y", *, sample_weight: Any = None) -> Self:
+        """Fit to a Zarr group (path, URL or ``zarr.Group``) or to a pair of arrays, chunk by chunk.
+
+        ``sample_weight``, one number a row, in memory, is for ``inference="fitc"``: a row of weight 2 counts
+        as two equal rows do.
+        """
         rows = open_rows(store, x, y)
-        adopt(self, *fit(rows, "classification", fit_settings(self)))
+        adopt(self, *fit(rows, "classification", fit_settings(self, sample_weight)))
         return self
 
     def predict(self, X: Any) -> Any:

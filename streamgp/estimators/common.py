@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,28 +23,46 @@ from streamgp.posterior import Marginals
 from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import ClassPredictive
 from streamgp.selection import FPASS, IVM, PASS
+from streamgp.selection.inducing import EvidenceGain, Kmeans
 from streamgp.selection.predictive import Predictive
 from streamgp.training.context import FitSettings
+from streamgp.training.fitc_approximate import check_approximation
 from streamgp.training.plan import Demand, make_plan
 
 Array = NDArray[Any]
 T = TypeVar("T")
+Selection = (
+    Literal["ivm", "pass", "fpass", "random", "kmeans", "gain"] | IVM | PASS | FPASS | Kmeans | EvidenceGain
+)
 
 
-def fit_settings(estimator: Any) -> FitSettings:
+def fit_settings(estimator: Any, sample_weight: Any = None) -> FitSettings:
     """What a fit is asked for, checked once, here."""
     selection = _selection(estimator.selection)
     predictive = isinstance(selection, Predictive)
-    if estimator.inference not in ("adf", "ep"):
-        raise ParameterError(f"inference={estimator.inference!r} is not known; use 'adf' or 'ep'")
+    if estimator.inference not in ("adf", "ep", "fitc"):
+        raise ParameterError(f"inference={estimator.inference!r} is not known; use 'adf', 'ep' or 'fitc'")
+    over_all_rows = estimator.inference == "fitc"
+    if isinstance(selection, Kmeans | EvidenceGain) and not over_all_rows:
+        raise ParameterError(
+            "selection='kmeans' and 'gain' choose inducing inputs: they come with inference='fitc'"
+        )
+    weighted = sample_weight is not None or getattr(estimator, "class_weight", None) is not None
+    if weighted and not over_all_rows:
+        raise ParameterError("weights of rows and classes are for inference over all rows: inference='fitc'")
+    check_approximation(estimator.residual, estimator.power)
+    if estimator.learn_inducing not in (True, False, "auto"):
+        raise ParameterError(
+            f"learn_inducing must be True, False or 'auto', not {estimator.learn_inducing!r}"
+        )
     if isinstance(estimator.n_active, bool) or not isinstance(estimator.n_active, int | np.integer):
         raise ParameterError(f"n_active must be an integer of at least 1, not {estimator.n_active!r}")
     return FitSettings(
         n_active=int(estimator.n_active),
         selection=selection,
         # A predictive selection is built on expectation propagation; there is nothing to stop early.
-        inference="ep" if predictive else estimator.inference,
-        shared=_is_shared(getattr(estimator, "multiclass", "auto")),
+        inference="ep" if predictive and not over_all_rows else estimator.inference,
+        shared=_is_shared(getattr(estimator, "multiclass", "auto")) or over_all_rows,
         kernel=estimator.kernel,
         likelihood=estimator.likelihood,
         learning=_learning(estimator.learn_hyperparameters),
@@ -52,28 +70,38 @@ def fit_settings(estimator: Any) -> FitSettings:
         standardize=estimator.standardize,
         precision=estimator.precision,
         memory_budget=parse_size(estimator.memory_budget),
-        validation=False if predictive and estimator.validation is None else estimator.validation,
+        validation=False
+        if predictive and not over_all_rows and estimator.validation is None
+        else estimator.validation,
         max_seconds=estimator.max_seconds,
         seed=_seed(estimator.random_state),
         client=estimator.client,
         checkpoint=estimator.checkpoint,
         progress=estimator.progress,
+        residual=estimator.residual,
+        power=estimator.power,
+        learn_inducing=estimator.learn_inducing,
+        scratch=estimator.scratch,
+        class_weight=getattr(estimator, "class_weight", None),
+        sample_weight=None if sample_weight is None else np.asarray(sample_weight, np.float64),
     )
 
 
-def _selection(selection: Any) -> IVM | Predictive | None:
-    if isinstance(selection, IVM | Predictive):
+def _selection(selection: Any) -> IVM | Predictive | Kmeans | EvidenceGain | None:
+    if isinstance(selection, IVM | Predictive | Kmeans | EvidenceGain):
         return selection
-    known: dict[Any, IVM | Predictive | None] = {
+    known: dict[Any, IVM | Predictive | Kmeans | EvidenceGain | None] = {
         "ivm": IVM(),
         "pass": PASS(),
         "fpass": FPASS(),
         "random": None,
+        "kmeans": Kmeans(),
+        "gain": EvidenceGain(),
     }
     if not isinstance(selection, str) or selection not in known:
         raise ParameterError(
-            f"selection={selection!r} is not known; use 'ivm', 'pass', 'fpass', 'random', or settings: "
-            f"IVM(...), PASS(...), FPASS(...)"
+            f"selection={selection!r} is not known; use 'ivm', 'pass', 'fpass', 'random', 'kmeans', 'gain', "
+            f"or settings: IVM(...), PASS(...), FPASS(...), Kmeans(...), EvidenceGain(...)"
         )
     return known[selection]
 

@@ -17,6 +17,7 @@ from streamgp.data.rows import Store
 from streamgp.data.standardize import Standardize
 from streamgp.estimators.common import (
     Array,
+    Selection,
     adopt,
     by_block,
     fit_settings,
@@ -33,7 +34,6 @@ from streamgp.passes import RealEvaluation
 from streamgp.passes.evaluation import RealScore
 from streamgp.posterior import Marginals, Precision
 from streamgp.posterior.predictive import RealPredictive
-from streamgp.selection import FPASS, IVM, PASS
 from streamgp.training.fit import fit
 
 
@@ -48,11 +48,14 @@ class StreamGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self,
         n_active: int = 500,
         *,
-        selection: Literal["ivm", "pass", "fpass", "random"] | IVM | PASS | FPASS = "ivm",
-        inference: Literal["adf", "ep"] = "adf",
+        selection: Selection = "ivm",
+        inference: Literal["adf", "ep", "fitc"] = "adf",
         kernel: Kernel | None = None,
         likelihood: Likelihood | None = None,
+        residual: float | Literal["auto"] = "auto",
+        power: float | Literal["auto"] = "auto",
         learn_hyperparameters: bool | Literal["constant", "hybrid"] = True,
+        learn_inducing: bool | Literal["auto"] = "auto",
         calibrate: bool = True,
         standardize: Standardize = "auto",
         precision: Precision = "auto",
@@ -62,6 +65,7 @@ class StreamGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         random_state: Any = None,
         client: Any = None,
         checkpoint: Any = None,
+        scratch: Any = None,
         progress: bool | None = None,
     ) -> None:
         self.n_active = n_active
@@ -69,7 +73,10 @@ class StreamGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.inference = inference
         self.kernel = kernel
         self.likelihood = likelihood
+        self.residual = residual
+        self.power = power
         self.learn_hyperparameters = learn_hyperparameters
+        self.learn_inducing = learn_inducing
         self.calibrate = calibrate
         self.standardize = standardize
         self.precision = precision
@@ -79,6 +86,7 @@ class StreamGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.client = client
         self.checkpoint = checkpoint
+        self.scratch = scratch
         self.progress = progress
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -87,10 +95,13 @@ class StreamGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], y_numeric=True)
         return self.fit_stream((X, y))
 
-    def fit_stream(self, store: Store, x: str = "X", y: str = "y") -> Self:
-        """Fit to a Zarr group (path, URL or ``zarr.Group``) or to a pair of arrays, chunk by chunk."""
+    def fit_stream(self, store: Store, x: str = "X", y: str = "y", *, sample_weight: Any = None) -> Self:
+        """Fit to a Zarr group (path, URL or ``zarr.Group``) or to a pair of arrays, chunk by chunk.
+
+        ``sample_weight``, one number a row, in memory, is for ``inference="fitc"``.
+        """
         rows = open_rows(store, x, y)
-        adopt(self, *fit(rows, "regression", fit_settings(self)))
+        adopt(self, *fit(rows, "regression", fit_settings(self, sample_weight)))
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:

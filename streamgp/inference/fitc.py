@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamgp.inference.fitc_basis import FITC, Approximation, Basis
+from streamgp.inference.fitc_basis import FITC, Approximation, Basis, WhitenedRows, whiten
 from streamgp.inference.fitc_evidence import (
     Evidence,
     EvidenceSums,
@@ -29,8 +29,8 @@ from streamgp.inference.fitc_sweep import (
     log_evidence,
     merge_sweeps,
     moments_block,
-    sweep_block,
     sweep_bytes,
+    sweep_whitened,
 )
 from streamgp.inference.sites import Sites
 from streamgp.kernels import Kernel
@@ -83,12 +83,14 @@ def fit_sites(
     posterior: InducingPosterior | None = None,
     tolerance: float = FOR_EVIDENCE,
     max_sweeps: int = MAX_SWEEPS,
+    hold: bool = False,
 ) -> Fit:
     """Sweeps over rows in memory until tilted moments and posterior agree.
 
     Where to start: from ``sites``; or from a ``posterior`` that other rows gave, such as a sample weighted up
     to the number of all rows; else from the prior. Gaussian noise needs one pass and no start.
-    Cost: 2 p m + 3 m² flops for each row and sweep, and O(m³) for each sweep.
+    Cost: 2 p m + 3 m² flops for each row and sweep, and O(m³) for each sweep; with ``hold`` whitened rows
+    (n, m) are held in memory, and 2 m² are left.
     Hazard: a fit that has not converged returns the best sites seen, and says so. Sites and posterior always
     belong together.
     Source: [FITC2007] section 3.  Oracle: tests/reference/fitc_dense.py
@@ -103,8 +105,11 @@ def fit_sites(
         elif posterior is None:
             posterior = prior_posterior(basis.size)
         sites = flat_sites(len(rows.features)) if sites is None else sites
+        held = _whitened(basis, rows) if hold else None
         for sweeps in range(1, max_sweeps + 1):
-            new, sums = sweep_rows(basis, posterior, likelihood, rows, sites, approximation, damping.step)
+            new, sums = sweep_rows(
+                basis, posterior, likelihood, rows, sites, approximation, damping.step, held
+            )
             residual, evidence = sums.moment_residual, log_evidence(posterior, sums)
             converged = residual <= tolerance and sums.skipped == 0
             sites, posterior = new, sums.posterior()
@@ -125,26 +130,37 @@ def sweep_rows(
     sites: Sites,
     approximation: Approximation,
     damping: float,
+    held: dict[int, WhitenedRows] | None = None,
 ) -> Swept:
     """One sweep over all rows in memory; see :func:`streamgp.inference.fitc_sweep.sweep_block`."""
     streaming = posterior.astype(basis.dtype)
 
     def one(start: int) -> tuple[list[Sites], SweepSums]:
         place, features, targets, weights = rows.block(start)
-        swept = sweep_block(
-            basis,
+        # A sweep overwrites the rows it is given.
+        own = whiten(basis, features) if held is None else held[start].copy()
+        swept, _ = sweep_whitened(
             streaming,
-            features,
+            own,
             targets,
             likelihood,
             Sites(sites.precision[place], sites.precision_mean[place]),
             approximation,
             damping,
-            weights,
+            np.ones(len(targets)) if weights is None else weights,
         )
         return [swept.sites], swept.sums
 
     return _joined(*rows.fold(one, _merge_swept))
+
+
+def _whitened(basis: Basis, rows: Rows) -> dict[int, WhitenedRows]:
+    """All rows whitened, by the start of their block."""
+
+    def one(start: int) -> dict[int, WhitenedRows]:
+        return {start: whiten(basis, rows.block(start)[1])}
+
+    return rows.fold(one, lambda earlier, later: earlier | later)
 
 
 def _exact_fit(basis: Basis, likelihood: Gaussian, rows: Rows, approximation: Approximation) -> Fit:
@@ -213,13 +229,21 @@ def converged_evidence(
     inputs: bool = False,
     tolerance: float = FOR_EVIDENCE,
     max_sweeps: int = MAX_SWEEPS,
+    hold: bool = False,
 ) -> tuple[Evidence, Fit]:
     """Evidence and gradient after full re-convergence, from the sites of a neighbouring fit if given.
 
     What an optimiser calls: the fit's sites start the next call, whose kernel differs a little.
     """
     fit = fit_sites(
-        basis, likelihood, rows, approximation, sites=sites, tolerance=tolerance, max_sweeps=max_sweeps
+        basis,
+        likelihood,
+        rows,
+        approximation,
+        sites=sites,
+        tolerance=tolerance,
+        max_sweeps=max_sweeps,
+        hold=hold,
     )
     return evidence_of_sites(basis, likelihood, rows, fit, approximation, inputs=inputs), fit
 

@@ -80,6 +80,10 @@ class WhitenedRows(NamedTuple):
     features: NDArray[Any]
     residual_variance: FloatArray
 
+    def copy(self) -> WhitenedRows:
+        """The same rows, for work that overwrites them."""
+        return WhitenedRows(self.features.copy(), self.residual_variance)
+
 
 def make_basis(
     kernel: Kernel,

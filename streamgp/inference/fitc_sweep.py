@@ -136,12 +136,22 @@ def exact_block(
     The sums' evidence lacks −½ log|A| + ½ rᵀm, see :func:`exact_evidence`.
     Shapes: as :func:`sweep_block`.  Cost: 2 p m + 2 m² flops a row.
     """
-    rows = whiten(basis, features)
-    exact = exact_rows(likelihood, targets, rows.residual_variance, approximation)
     weight = np.ones(len(targets)) if weights is None else weights
-    matrix, vector = _moments(rows, exact.sites, weight)
+    return exact_whitened(whiten(basis, features), targets, likelihood, approximation, weight)
+
+
+def exact_whitened(
+    rows: WhitenedRows,
+    targets: FloatArray,
+    likelihood: Gaussian,
+    approximation: Approximation,
+    weights: FloatArray,
+) -> Swept:
+    """The same for whitened rows, which are overwritten."""
+    exact = exact_rows(likelihood, targets, rows.residual_variance, approximation)
+    matrix, vector = _moments(rows, exact.sites, weights)
     sums = SweepSums(
-        matrix, vector, float(weight @ exact.evidence), 0.0, 0.0, float(weight.sum()), len(targets), 0
+        matrix, vector, float(weights @ exact.evidence), 0.0, 0.0, float(weights.sum()), len(targets), 0
     )
     return Swept(exact.sites, sums)
 

@@ -74,7 +74,7 @@ def run_pass(
 
 
 def _folder(settings: PassSettings, advance: Callable[[], object]) -> Fold:
-    client = _find_client(settings.client)
+    client = find_client(settings.client)
     if client is None:
         return Threads(settings.tasks_in_flight, advance)
     from streamgp.passes.cluster import Cluster  # only here: importing distributed takes half a second
@@ -82,7 +82,7 @@ def _folder(settings: PassSettings, advance: Callable[[], object]) -> Fold:
     return Cluster(client, settings.tasks_in_flight, advance)
 
 
-def _find_client(client: Any) -> Any:
+def find_client(client: Any) -> Any:
     """The client to use: the one given, else the current one, unless we are inside a task; else None."""
     distributed = sys.modules.get("distributed")
     if client is not None or distributed is None:

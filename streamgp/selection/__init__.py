@@ -1,7 +1,18 @@
 """Which rows enter the active set."""
 
+from streamgp.selection.inducing import EvidenceGain, Kmeans
 from streamgp.selection.ivm import IVM, HeadScores
 from streamgp.selection.keys import RowKeys, key_bounds, stratified_quotas
 from streamgp.selection.predictive import FPASS, PASS
 
-__all__ = ["FPASS", "IVM", "PASS", "HeadScores", "RowKeys", "key_bounds", "stratified_quotas"]
+__all__ = [
+    "FPASS",
+    "IVM",
+    "PASS",
+    "EvidenceGain",
+    "HeadScores",
+    "Kmeans",
+    "RowKeys",
+    "key_bounds",
+    "stratified_quotas",
+]

@@ -25,7 +25,7 @@ def calibrate_heads(context: Context, state: State) -> State:
     sample = context.sample
     chosen = np.sort(np.argsort(sample.keys, kind="stable")[:CALIBRATION_ROWS])
     inputs = context.inputs(sample.features[chosen])
-    weights = _weights(context, sample.targets[chosen])
+    weights = sample_weights(context, sample.targets[chosen])
     calibrations = []
     for head, (active, likelihood) in enumerate(zip(state.actives, state.likelihoods, strict=True)):
         targets = context.head_targets(sample.targets[chosen], head)
@@ -51,7 +51,7 @@ def sample_marginals(
     return np.concatenate([mean for mean, _ in pieces]), np.concatenate([variance for _, variance in pieces])
 
 
-def _weights(context: Context, encoded: FloatArray) -> FloatArray:
+def sample_weights(context: Context, encoded: FloatArray) -> FloatArray:
     """How many training rows each row of the sample stands for: rare classes were drawn more often."""
     counts = class_counts(context.prepared)
     if len(counts) == 1:

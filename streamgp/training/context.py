@@ -19,8 +19,10 @@ from streamgp.likelihoods import Likelihood
 from streamgp.passes import PassSettings
 from streamgp.passes.candidates import PickRows, Pool, smallest
 from streamgp.passes.run import run_pass
+from streamgp.passes.scratch import Scratch
 from streamgp.posterior import Head, Precision, Snapshot
 from streamgp.selection import IVM, RowKeys, key_bounds, stratified_quotas
+from streamgp.selection.inducing import EvidenceGain, Kmeans
 from streamgp.selection.predictive import Predictive
 from streamgp.training.plan import MemoryPlan
 from streamgp.training.prepare import Prepared
@@ -37,7 +39,7 @@ class FitSettings:
     """What a fit was asked for; names and meanings are those of the estimators' parameters."""
 
     n_active: int
-    selection: IVM | Predictive | None  # None: rows at random
+    selection: IVM | Predictive | Kmeans | EvidenceGain | None  # None: rows at random
     inference: str
     shared: bool  # whether all classes share their active rows
     kernel: Kernel | None
@@ -53,6 +55,12 @@ class FitSettings:
     client: Any
     checkpoint: Any
     progress: bool | None
+    residual: float | str = "auto"
+    power: float | str = "auto"
+    learn_inducing: bool | str = "auto"
+    scratch: Any = None
+    class_weight: Any = None
+    sample_weight: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +73,7 @@ class Context:
     sample: Pool
     validation: Pool
     started: float
+    scratch: Scratch | None = None
 
     @property
     def n_heads(self) -> int:
@@ -88,7 +97,12 @@ class Context:
 
     @property
     def after_selection(self) -> str:
-        """The phase that follows the selection: sites converge, or are left as filtering set them."""
+        """The phase that follows the selection.
+
+        Sites converge, or are left as filtering set them; or the active rows become inducing inputs.
+        """
+        if self.settings.inference == "fitc":
+            return "approximate" if self.settings.learning is None else "refine"
         return "infer" if self.settings.inference == "ep" else "calibrate"
 
     def inputs(self, stored: NDArray[Any]) -> FloatArray:

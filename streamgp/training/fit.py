@@ -23,11 +23,13 @@ from streamgp.likelihoods import Gaussian, Likelihood, Probit
 from streamgp.numerics.compilation import is_cold
 from streamgp.passes.blas import single_threaded_blas
 from streamgp.passes.run import available_threads
+from streamgp.passes.scratch import scratch_space
 from streamgp.persistence import CheckpointFolder
 from streamgp.posterior.calibration import UNCALIBRATED
 from streamgp.posterior.model import Model
 from streamgp.posterior.precision import check_precision
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive
+from streamgp.selection.inducing import EvidenceGain
 from streamgp.selection.predictive import Predictive
 from streamgp.training.calibrate import calibrate_heads
 from streamgp.training.context import (
@@ -38,6 +40,11 @@ from streamgp.training.context import (
     make_snapshot,
     pass_settings,
 )
+from streamgp.training.fitc_approximate import approximate
+from streamgp.training.fitc_gain import gain_inducing
+from streamgp.training.fitc_inducing import choose_inducing
+from streamgp.training.fitc_learn import learn_start, refine, selection_phase
+from streamgp.training.fitc_sweeps import inducing_snapshot, sweep_all_rows
 from streamgp.training.hyperparameters import TUNING_ACTIVE, choose_start, learn_round
 from streamgp.training.infer import infer
 from streamgp.training.plan import Demand, MemoryPlan, make_plan
@@ -59,7 +66,15 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
     n_active = min(settings.n_active, rows.n_rows)
     kernel = settings.kernel or RBF() + Linear()
     return make_plan(
-        Demand(rows, kernel, n_active, heads, itemsize, settings.shared),
+        Demand(
+            rows,
+            kernel,
+            n_active,
+            heads,
+            itemsize,
+            settings.shared,
+            over_all_rows=settings.inference == "fitc",
+        ),
         settings.memory_budget,
         available_threads(),
     )
@@ -68,7 +83,15 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
 def fit(rows: Rows, task: Task, settings: FitSettings) -> tuple[Model, tuple[dict[str, Any], ...]]:
     """A model of the rows, and the history of its making."""
     context = _make_context(rows, task, settings)
-    folder = None
+    if settings.inference != "fitc":
+        return _fit(context)
+    needed = context.plan.scratch_bytes
+    with scratch_space(settings.scratch, settings.checkpoint, needed, settings.client) as scratch:
+        return _fit(replace(context, scratch=scratch))
+
+
+def _fit(context: Context) -> tuple[Model, tuple[dict[str, Any], ...]]:
+    settings, folder = context.settings, None
     state = _first_state(context)
     if settings.checkpoint is not None:
         folder = CheckpointFolder(Path(settings.checkpoint), identity=_identity(context))
@@ -109,6 +132,17 @@ def _step(context: Context, state: State, save: Callable[[State], None]) -> Stat
         following = select_stage(context, state)
     elif state.phase == "infer":
         following = infer(context, state)
+    elif state.phase == "evidence":
+        following = learn_start(context, state, save)
+    elif state.phase == "inducing":
+        is_gain = isinstance(context.settings.selection, EvidenceGain)
+        following = (gain_inducing if is_gain else choose_inducing)(context, state)
+    elif state.phase == "refine":
+        following = refine(context, state, save)
+    elif state.phase == "approximate":
+        following = approximate(context, state)
+    elif state.phase == "site_sweep":
+        following = sweep_all_rows(context, state)
     else:
         following = calibrate_heads(context, state)
     *before, latest = following.history or ({},)
@@ -144,7 +178,7 @@ def _first_state(context: Context) -> State:
     settings, heads = context.settings, context.n_heads
     kernel = settings.kernel or default_kernel(context)
     return State(
-        phase=_first_phase(settings),
+        phase=_first_phase(context),
         kernel=kernel,
         likelihoods=_likelihoods(context.prepared, settings.likelihood),
         actives=tuple(ActiveSet.empty(0, context.prepared.rows.n_features) for _ in range(heads)),
@@ -153,9 +187,12 @@ def _first_state(context: Context) -> State:
     )
 
 
-def _first_phase(settings: FitSettings) -> str:
+def _first_phase(context: Context) -> str:
+    settings = context.settings
     if isinstance(settings.selection, Predictive):
         return "begin"
+    if settings.inference == "fitc":
+        return "evidence" if settings.learning is not None else selection_phase(context)
     return "start" if settings.learning is not None else "select"
 
 
@@ -172,7 +209,9 @@ def _likelihoods(prepared: Prepared, likelihood: Likelihood | None) -> tuple[Lik
 
 
 def _finish(context: Context, state: State) -> Model:
-    snapshot = pass_precision(context, make_snapshot(state.kernel, state))
+    over_all_rows = state.sweeps is not None
+    posterior = inducing_snapshot(state) if over_all_rows else make_snapshot(state.kernel, state)
+    snapshot = pass_precision(context, posterior)
     prepared = context.prepared
     predictive: ClassPredictive | RealPredictive
     if isinstance(prepared.targets, RealTargets):
@@ -181,7 +220,8 @@ def _finish(context: Context, state: State) -> Model:
         predictive = ClassPredictive(state.likelihoods)
     sets = state.actives[:1] if context.settings.shared else state.actives
     rows = np.concatenate([active.rows[: active.count] for active in sets])
-    return Model(prepared.standardizer, prepared.targets, snapshot, predictive, rows)
+    # Inducing inputs that are no rows of the store are not named among them.
+    return Model(prepared.standardizer, prepared.targets, snapshot, predictive, rows[rows >= 0])
 
 
 def _identity(context: Context) -> dict[str, Any]:
@@ -210,6 +250,11 @@ def _identity(context: Context) -> dict[str, Any]:
             "precision": settings.precision,
             "validation": repr(settings.validation),
             "seed": settings.seed,
+            "residual": settings.residual,
+            "power": settings.power,
+            "learn_inducing": settings.learn_inducing,
+            "class_weight": repr(settings.class_weight),
+            "sample_weight": None if settings.sample_weight is None else float(settings.sample_weight.sum()),
         },
         "plan": {
             "rows_per_block": plan.rows_per_block,

@@ -13,7 +13,10 @@ from dataclasses import dataclass, replace
 from streamgp.budget import format_size
 from streamgp.data import Rows, Standardizer
 from streamgp.errors import BudgetError
+from streamgp.inference.fitc_heads import heads_bytes, inducing_bytes
 from streamgp.kernels import Kernel
+from streamgp.likelihoods import Probit
+from streamgp.passes.scratch import scratch_bytes
 from streamgp.posterior.snapshot import snapshot_bytes, workspace_bytes
 from streamgp.selection.ivm import HOT_ROWS
 
@@ -35,7 +38,8 @@ MOST_CANDIDATES = 50_000
 class Demand:
     """What is asked of the memory: the data's shape, the model's size, and whether it is fitted already.
 
-    ``n_active`` counts the active rows of one head, the largest.
+    ``n_active`` counts the active rows of one head, the largest. ``over_all_rows``: they are inducing inputs
+    of an inference that sweeps over all rows.
     """
 
     rows: Rows
@@ -45,6 +49,7 @@ class Demand:
     itemsize: int
     shared: bool = False
     fitted: bool = False
+    over_all_rows: bool = False
 
     @property
     def n_inputs(self) -> int:
@@ -83,6 +88,12 @@ class MemoryPlan:
         return n_rows if most >= n_rows else min(most, MOST_CANDIDATES)
 
     @property
+    def scratch_bytes(self) -> int:
+        """Bytes on disk for the sites of all rows."""
+        demand = self.demand
+        return scratch_bytes(demand.rows.n_rows, demand.n_heads) if demand.over_all_rows else 0
+
+    @property
     def total_bytes(self) -> int:
         """Upper bound of what will be in use at once, beside Python and its libraries."""
         tasks = self.tasks_in_flight * self.task_bytes
@@ -90,6 +101,7 @@ class MemoryPlan:
 
     def __str__(self) -> str:
         """A table: what, how much of it, bytes."""
+        scratch = [("sites of all rows, on disk", "", self.scratch_bytes)] if self.scratch_bytes else []
         lines = [
             ("active set: inputs, factors", f"{self.n_active} rows", self.model_bytes),
             ("candidates J: inputs, stubs M", f"{self.n_candidates} rows", self.candidate_bytes),
@@ -101,6 +113,7 @@ class MemoryPlan:
             ("reserve", "", _reserve(self.budget)),
             ("in all", "", self.total_bytes),
             ("budget", "", self.budget),
+            *scratch,
         ]
         return "\n".join(f"{what:<46}{count:>16}{format_size(size):>12}" for what, count, size in lines)
 
@@ -193,7 +206,8 @@ def _model_bytes(demand: Demand) -> int:
         return snapshot
     again = heads * d * POOL_COPIES * demand.rows.feature_bytes()
     hot = 8 * min(HOT_ROWS, demand.rows.n_rows) * (p + d)
-    return heads * 8 * d * p + 3 * 8 * d * d + snapshot + int(again) + hot
+    sweeps = inducing_bytes(d, p, heads, demand.itemsize) if demand.over_all_rows else 0
+    return heads * 8 * d * p + 3 * 8 * d * d + snapshot + int(again) + hot + sweeps
 
 
 def _candidate_bytes(demand: Demand, n_active: int) -> int:
@@ -212,7 +226,11 @@ def _block_bytes(demand: Demand, rows: int) -> int:
     """A block of rows on its way through a task: standardised inputs, kernel, projection."""
     p = demand.rows.n_features
     inputs = rows * p * demand.itemsize + Standardizer.workspace_bytes(rows, p)
-    return inputs + workspace_bytes(demand.kernel, rows, demand.n_inputs, p, demand.n_heads, demand.itemsize)
+    sizes = (demand.n_inputs, p, demand.n_heads, demand.itemsize)
+    block = workspace_bytes(demand.kernel, rows, *sizes)
+    if demand.over_all_rows:
+        block = max(block, heads_bytes(demand.kernel, Probit(), rows, *sizes))
+    return inputs + block
 
 
 def _span_rows(rows: Rows, rows_per_block: int, most_bytes: int) -> int:

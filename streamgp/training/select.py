@@ -223,6 +223,8 @@ class _Watch:
         """Whether to stop: no time left, or no improvement in the last looks."""
         if self._context.is_late():
             return True
+        if self._context.settings.inference == "fitc":
+            return False  # the sites of this selection are not the model's: their density tells nothing
         count = actives[0].count
         looks = self._before + self.looks
         last = looks[-1]["n_active"] if looks else FIRST_STAGE / CHECK_GROWTH

@@ -11,6 +11,7 @@ from streamgp.inference.active_set import ActiveSet
 from streamgp.kernels import Kernel, kernel_from_json
 from streamgp.likelihoods import Likelihood, likelihood_from_json
 from streamgp.posterior.calibration import Calibration
+from streamgp.training.fitc_state import SweepState
 
 Record = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
@@ -31,6 +32,7 @@ class State:
 
     ``phase`` names the step that comes next. One likelihood, one active set and one calibration per head.
     ``stopped`` heads have enough active rows. ``evaluations`` are those of an optimisation under way.
+    ``sweeps`` belong to inference over all rows, whose inducing inputs are those of the first active set.
     """
 
     phase: str
@@ -43,6 +45,7 @@ class State:
     round: int = 0
     best: Best | None = None
     evaluations: dict[str, NDArray[Any]] = field(default_factory=dict)
+    sweeps: SweepState | None = None
     history: tuple[dict[str, Any], ...] = ()
 
     @property
@@ -69,12 +72,14 @@ class State:
         }
         arrays = _actives_to_arrays(self.actives)
         arrays |= {f"evaluations/{name}": array for name, array in self.evaluations.items()}
+        if self.sweeps is not None:
+            header["sweeps"], moments = self.sweeps.to_record()
+            arrays |= {f"sweeps/{name}": array for name, array in moments.items()}
         return header, arrays
 
     @staticmethod
     def from_record(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> State:
         """The state that was written."""
-        prefix = "evaluations/"
         return State(
             phase=header["phase"],
             kernel=kernel_from_json(header["kernel"]),
@@ -85,9 +90,10 @@ class State:
             step=header["step"],
             round=header["round"],
             best=None if header["best"] is None else _best_from_json(header["best"]),
-            evaluations={
-                name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)
-            },
+            evaluations=_under("evaluations/", arrays),
+            sweeps=SweepState.from_record(header["sweeps"], _under("sweeps/", arrays))
+            if "sweeps" in header
+            else None,
             history=tuple(header["history"]),
         )
 
@@ -110,6 +116,10 @@ def _actives_from_arrays(arrays: dict[str, NDArray[Any]]) -> tuple[ActiveSet, ..
             getattr(active, name)[:] = column
         actives.append(replace(active, count=count))
     return tuple(actives)
+
+
+def _under(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _best_to_json(best: Best) -> dict[str, Any]:

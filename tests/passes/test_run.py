@@ -176,13 +176,13 @@ def test_configured_number_of_workers_is_honoured():
 
 
 def test_current_client_is_used_unless_inside_a_task(cluster_client):
-    from streamgp.passes.run import _find_client
+    from streamgp.passes.run import find_client
 
-    assert _find_client(None) is None
-    assert _find_client(cluster_client) is cluster_client
+    assert find_client(None) is None
+    assert find_client(cluster_client) is cluster_client
     with cluster_client.as_current():
-        assert _find_client(None) is cluster_client
-    assert cluster_client.submit(lambda: _find_client(None) is None).result()
+        assert find_client(None) is cluster_client
+    assert cluster_client.submit(lambda: find_client(None) is None).result()
 
 
 def test_snapshots_pickle(generator):

@@ -1,0 +1,146 @@
+"""A sweep of all latent functions over a block: they share inducing inputs, so rows are whitened once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.data import Targets
+from streamgp.data.targets import head_targets
+from streamgp.inference.fitc_basis import Approximation, Basis, FloatArray, whiten, whiten_bytes
+from streamgp.inference.fitc_posterior import InducingPosterior
+from streamgp.inference.fitc_sweep import SweepSums, exact_whitened, sweep_whitened
+from streamgp.inference.sites import Sites
+from streamgp.kernels import Kernel
+from streamgp.likelihoods import Gaussian, Likelihood
+from streamgp.numerics import projection as numerics
+from streamgp.passes.candidates import is_among
+
+
+@dataclass(frozen=True, eq=False)
+class RowWeights:
+    """How often each row counts: ``excluded`` rows (sorted) not at all, others once, or as they are weighted.
+
+    A weight ω counts a row's site ω times. Shapes: by_class (classes,), by_row (n,), where given.
+    """
+
+    excluded: NDArray[np.int64]
+    by_class: FloatArray | None = None
+    by_row: FloatArray | None = None
+
+    def __call__(self, start: int, encoded: FloatArray) -> FloatArray:
+        """Weights of consecutive rows from their encoded targets.  Shapes: (c,) → (c,)."""
+        rows = np.arange(start, start + len(encoded))
+        return np.where(is_among(rows, self.excluded), 0.0, self.of_rows(rows, encoded))
+
+    def of_rows(self, rows: NDArray[np.int64], encoded: FloatArray) -> FloatArray:
+        """Weights of any rows, whether they are excluded or not."""
+        weights = np.ones(len(rows)) if self.by_row is None else self.by_row[rows]
+        return weights if self.by_class is None else weights * self.by_class[encoded.astype(np.intp)]
+
+
+@dataclass(frozen=True, eq=False)
+class HeadSweep:
+    """One damped sweep of every head, as the step of a pass; see :func:`sweep_block`.
+
+    ``damping`` has one step for each head; 0 leaves a head's sites as they are, and its sums out.
+    Rows of weight 0 keep flat sites: nothing is learned from them.
+    """
+
+    basis: Basis
+    posteriors: tuple[InducingPosterior, ...]
+    likelihoods: tuple[Likelihood, ...]
+    targets: Targets
+    approximation: Approximation
+    damping: tuple[float, ...]
+    weights: RowWeights
+
+    def __call__(
+        self, start: int, features: NDArray[Any], encoded: FloatArray, sites: FloatArray | None
+    ) -> tuple[FloatArray, list[SweepSums | None]]:
+        """New sites (c, heads, 2), and sums.  Cost: 2 p m + m² flops a row, and 2 m² for each head."""
+        weights = self.weights(start, encoded)
+        old = np.zeros((len(encoded), len(self.likelihoods), 2)) if sites is None else sites
+        new, sums = old.copy(), list[SweepSums | None]()
+        rows, last = whiten(self.basis, features), _last(self.damping)
+        for head, (likelihood, step) in enumerate(zip(self.likelihoods, self.damping, strict=True)):
+            if step == 0.0:
+                sums.append(None)
+                continue
+            # A sweep overwrites its rows: all heads but the last work on a copy.
+            own = rows if head == last else rows.copy()
+            (swept, part), _ = sweep_whitened(
+                self.posteriors[head],
+                own,
+                head_targets(self.targets, encoded, head),
+                likelihood,
+                Sites(old[:, head, 0], old[:, head, 1]),
+                self.approximation,
+                step,
+                weights,
+            )
+            new[:, head, 0] = np.where(weights > 0.0, swept.precision, 0.0)
+            new[:, head, 1] = np.where(weights > 0.0, swept.precision_mean, 0.0)
+            sums.append(part)
+        return new, sums
+
+
+@dataclass(frozen=True, eq=False)
+class ExactSums:
+    """What Gaussian noise needs of all rows, final after one pass; see :func:`exact_block`."""
+
+    basis: Basis
+    likelihood: Gaussian
+    approximations: tuple[Approximation, ...]
+    weights: RowWeights
+
+    def __call__(
+        self, start: int, features: NDArray[Any], encoded: FloatArray, sites: FloatArray | None
+    ) -> tuple[None, list[SweepSums]]:
+        """Sums for each approximation; no sites are kept."""
+        rows, weights = whiten(self.basis, features), self.weights(start, encoded)
+        last = len(self.approximations) - 1
+        sums = []
+        for number, approximation in enumerate(self.approximations):
+            own = rows if number == last else rows.copy()
+            sums.append(exact_whitened(own, encoded, self.likelihood, approximation, weights).sums)
+        return None, sums
+
+
+def _last(damping: Sequence[float]) -> int:
+    return max((head for head, step in enumerate(damping) if step > 0.0), default=-1)
+
+
+def heads_bytes(
+    kernel: Kernel,
+    likelihood: Likelihood,
+    rows: int,
+    n_inducing: int,
+    n_features: int,
+    n_heads: int,
+    itemsize: int,
+    power: float = 1.0,
+) -> int:
+    """Upper bound of the bytes that a sweep of all heads takes, with its sums and those it is added to."""
+    copy = rows * n_inducing * itemsize if n_heads > 1 else 0
+    sums = 2 * n_heads * 8 * n_inducing * (n_inducing + 1)
+    local = rows * (40 * 8 + 48 * n_heads) + likelihood.workspace_bytes(rows, power=power)
+    product = n_inducing * n_inducing * itemsize
+    tile = numerics.workspace_bytes(rows, itemsize)
+    whitening = whiten_bytes(kernel, rows, n_inducing, n_features, itemsize)
+    return whitening + copy + sums + local + product + tile
+
+
+def inducing_bytes(n_inducing: int, n_features: int, n_heads: int, itemsize: int) -> int:
+    """Upper bound of the bytes that sweeps hold beside their tasks.
+
+    Of each head: moments of this sweep and the next, posterior in float64 and in the type of the pass; the
+    basis in both; matrices of a factorisation; sums that wait for their turn to be added.
+    """
+    matrix = n_inducing * n_inducing
+    per_head = matrix * (3 * 8 + itemsize)
+    return n_heads * (per_head + 2 * 8 * matrix) + matrix * (5 * 8 + itemsize) + 8 * n_inducing * n_features

@@ -1,0 +1,135 @@
+"""Room on disk for numbers that belong to rows: generations of one array, of which the last are kept."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import zarr
+
+from streamgp.budget import format_size
+from streamgp.data import Rows
+from streamgp.errors import BudgetError, CheckpointError, ParameterError
+from streamgp.passes.run import find_client
+
+GENERATIONS = 3
+"""Kept at once: the one being written, the one being read, and that of the checkpoint before."""
+
+
+@dataclass(frozen=True)
+class Scratch:
+    """A folder of site arrays, one for each generation: float64, shape (n, heads, 2), a chunk per span."""
+
+    folder: Path
+
+    def read(self, generation: int) -> zarr.Array | None:
+        """The sites of a generation; None for the first, which is flat."""
+        if generation == 0:
+            return None
+        try:
+            return zarr.open_array(self._path(generation), mode="r")
+        except FileNotFoundError as error:
+            raise CheckpointError(
+                f"the sites of generation {generation} are not in {str(self.folder)!r}; resume with the same "
+                f"scratch= folder, or start again with another checkpoint folder"
+            ) from error
+
+    def write(self, generation: int, rows: Rows, n_heads: int) -> zarr.Array:
+        """An empty array for the sites of a generation; what an interrupted sweep left is overwritten.
+
+        Generations that no checkpoint needs any more are removed first.
+        """
+        wanted = {self._path(generation - age).name for age in range(GENERATIONS)}
+        for path in self.folder.glob("sites-*"):
+            if path.name not in wanted:
+                shutil.rmtree(path, ignore_errors=True)
+        return zarr.create_array(
+            self._path(generation),
+            shape=(rows.n_rows, n_heads, 2),
+            chunks=(min(rows.span_rows, rows.n_rows), n_heads, 2),
+            dtype="float64",
+            compressors=None,
+            overwrite=True,
+            # A chunk of flat sites must be there too: one that is absent was lost.
+            config={"write_empty_chunks": True},
+        )
+
+    def _path(self, generation: int) -> Path:
+        return self.folder / f"sites-{generation:05d}"
+
+
+def scratch_bytes(n_rows: int, n_heads: int) -> int:
+    """Bytes on disk: two numbers for each row and head, in every generation that is kept."""
+    return GENERATIONS * 16 * n_rows * n_heads
+
+
+@contextmanager
+def scratch_space(scratch: Any, checkpoint: Any, needed: int, client: Any) -> Iterator[Scratch]:
+    """A folder for scratch arrays, checked before the first pass, removed once the fit has ended well.
+
+    ``scratch`` is where to put it; default beside the checkpoint, else the system's folder for temporary
+    files. With a checkpoint its name is always the same, so that an interrupted fit finds its sites again;
+    without, it is removed after an error too.
+    """
+    place = _place(scratch, checkpoint)
+    place.mkdir(parents=True, exist_ok=True)
+    if checkpoint is None:
+        folder = Path(tempfile.mkdtemp(prefix="streamgp-sites-", dir=place))
+    else:
+        name = hashlib.sha256(os.fsencode(os.path.abspath(checkpoint))).hexdigest()[:16]
+        folder = place / f"sites-of-{name}"
+        folder.mkdir(exist_ok=True)
+    finished = False
+    try:
+        _check_room(folder, needed)
+        _check_reachable(folder, client)
+        yield Scratch(folder)
+        finished = True
+    finally:
+        if finished or checkpoint is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _place(scratch: Any, checkpoint: Any) -> Path:
+    if scratch is None:
+        return Path(tempfile.gettempdir()) if checkpoint is None else Path(checkpoint)
+    if "://" in os.fspath(scratch):
+        raise ParameterError(f"scratch={scratch!r} must be a folder that can be reached as a local path")
+    return Path(scratch).absolute()
+
+
+def _check_room(folder: Path, needed: int) -> None:
+    held = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())  # of an earlier run
+    free = shutil.disk_usage(folder).free + held
+    if free < needed:
+        raise BudgetError(
+            f"the sites of all rows need {format_size(needed)} of disk, but {format_size(free)} are free "
+            f"at {str(folder)!r}: name a folder with more room by scratch="
+        )
+
+
+def _check_reachable(folder: Path, client: Any) -> None:
+    """Every worker must see what is written here."""
+    client = find_client(client)
+    if client is None:
+        return
+    token = folder / f"token-{uuid.uuid4().hex}"
+    token.write_text("streamgp")
+    try:
+        seen = client.run(os.path.exists, str(token))
+    finally:
+        token.unlink()
+    blind = sorted(worker for worker, there in seen.items() if not there)
+    if blind:
+        raise ParameterError(
+            f"{len(blind)} of {len(seen)} workers do not see the scratch folder {str(folder)!r} (the first: "
+            f"{blind[0]}): name one on a file system that all of them share by scratch="
+        )

@@ -1,0 +1,194 @@
+"""Which approximation: residual and power, by the log density of held-out rows, on a sample of the others.
+
+The winner's posterior, its moments multiplied up to the number of all rows, is where sweeps begin.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.errors import ParameterError
+from streamgp.inference import Sites
+from streamgp.inference.fitc import Damping, Fit, fit_sites
+from streamgp.inference.fitc_basis import Approximation, make_basis
+from streamgp.inference.fitc_posterior import head_from_posterior
+from streamgp.likelihoods import Gaussian
+from streamgp.posterior import Snapshot
+from streamgp.posterior.precision import WORTHWHILE, choose_dtype
+from streamgp.training.context import Context
+from streamgp.training.fitc_learn import Problem, affordable, judged_heads, sample_problem
+from streamgp.training.fitc_state import SweepState
+from streamgp.training.fitc_sweeps import inducing_of
+from streamgp.training.state import State
+
+FloatArray = NDArray[np.float64]
+logger = logging.getLogger(__name__)
+
+CANDIDATES = ((1.0, 1.0), (1.0, 0.5), (1.0, 0.1), (0.0, 1.0))
+ROWS_PER_INDUCING = 5
+MOST_ROWS = 5000
+TOLERANCE = 5e-3
+"""Moment residual at which held-out densities of a sample's fit are compared, and sweeps can begin."""
+VALIDATION_BLOCK = 1024
+MOST_SWEEPS = 30
+
+
+class Tried(NamedTuple):
+    """An approximation, the fits of some heads on the sample, and what held-out rows say about it."""
+
+    approximation: Approximation
+    fits: tuple[Fit, ...]
+    log_density: float
+
+
+def approximate(context: Context, state: State) -> State:
+    """Choose residual and power, and the type of the passes; hand over to the sweeps."""
+    inducing = inducing_of(state)
+    size = affordable(context, state, min(max(ROWS_PER_INDUCING * len(inducing), 1000), MOST_ROWS))
+    choices = candidates(context.settings.residual, context.settings.power)
+    precision = _first_precision(context, state, len(inducing))
+    problem = sample_problem(context, size, judged_heads(context))
+    if len(choices) > 1 and len(context.validation.rows) == 0:
+        choices = choices[:1]
+    tried: list[Tried] = []
+    for choice in choices:
+        tried.append(_try(context, state, problem, precision, choice, tried))
+    best = max(tried, key=lambda one: one.log_density)
+    if precision == "float32" and not _single_is_enough(context, state, problem, best):
+        precision = "float64"
+    everyone = sample_problem(context, size, tuple(range(context.n_heads)))
+    known = dict(zip(problem.heads, (fit.sites for fit in best.fits), strict=True))
+    fits = _fit_heads(state, everyone, precision, best.approximation, known)
+    n_rows = context.prepared.rows.n_rows - len(context.validation.rows)
+    scale = n_rows / len(problem.weights)
+    sweeps = SweepState(
+        approximation=best.approximation,
+        precision=precision,
+        moment_matrices=np.stack([scale * _moments(fit)[0] for fit in fits]),
+        moment_vectors=np.stack([scale * _moments(fit)[1] for fit in fits]),
+        # Rows that were not in the sample take the whole step at once.
+        damping=(Damping(1.0),) * context.n_heads,
+        converged=(False,) * context.n_heads,
+        evidence=(0.0,) * context.n_heads,
+    )
+    state = replace(state, sweeps=sweeps).told(
+        residual=best.approximation.residual,
+        power=best.approximation.power,
+        tried=[
+            [one.approximation.residual, one.approximation.power, one.log_density]
+            for one in tried
+            if np.isfinite(one.log_density)
+        ],
+        precision=precision,
+        sweeps=[fit.sweeps for fit in fits],
+    )
+    return replace(state, phase="site_sweep")
+
+
+def candidates(residual: float | str, power: float | str) -> list[Approximation]:
+    """The approximations among which ``"auto"`` chooses; a number given for either is kept."""
+    pairs = [
+        (s if residual == "auto" else float(residual), a if power == "auto" else float(power))
+        for s, a in CANDIDATES
+    ]
+    return [Approximation(*pair) for pair in dict.fromkeys(pairs)]
+
+
+def check_approximation(residual: float | str, power: float | str) -> None:
+    """Refuse anything but ``"auto"`` and numbers in their range."""
+    for name, value in (("residual", residual), ("power", power)):
+        if value != "auto" and (isinstance(value, bool | str) or not isinstance(value, int | float)):
+            raise ParameterError(f"{name} must be 'auto' or a number, not {value!r}")
+    candidates(residual, power)
+
+
+def _first_precision(context: Context, state: State, n_inducing: int) -> str:
+    """The type to try first: Gaussian noise needs one pass only, and sharp sums."""
+    wish = context.settings.precision
+    if wish != "auto":
+        return wish
+    rows = context.prepared.rows
+    small = rows.n_rows * n_inducing * (rows.n_features + n_inducing) < WORTHWHILE
+    return "float64" if small or isinstance(state.likelihoods[0], Gaussian) else "float32"
+
+
+def _fit_heads(
+    state: State, problem: Problem, precision: str, choice: Approximation, known: dict[int, Sites]
+) -> tuple[Fit, ...]:
+    """Fits of the problem's heads, from known sites of theirs."""
+    basis = make_basis(state.kernel, inducing_of(state), precision).astype(precision)
+    inputs = problem._replace(inputs=problem.inputs.astype(precision))
+    return tuple(
+        fit_sites(
+            basis,
+            state.likelihoods[head],
+            inputs.rows(place),
+            choice,
+            sites=known.get(head),
+            tolerance=TOLERANCE,
+            max_sweeps=MOST_SWEEPS,
+            hold=True,
+        )
+        for place, head in enumerate(problem.heads)
+    )
+
+
+def _try(
+    context: Context,
+    state: State,
+    problem: Problem,
+    precision: str,
+    choice: Approximation,
+    before: list[Tried],
+) -> Tried:
+    """Fit the sample and judge the fit; the sites of the one before are near."""
+    known = dict(zip(problem.heads, (fit.sites for fit in before[-1].fits), strict=True)) if before else {}
+    fits = _fit_heads(state, problem, precision, choice, known)
+    if len(context.validation.rows) == 0:
+        return Tried(choice, fits, -np.inf)
+    snapshot = _snapshot(state, precision, choice, fits)
+    total, validation = 0.0, context.validation
+    for start in range(0, len(validation.rows), VALIDATION_BLOCK):
+        here = slice(start, start + VALIDATION_BLOCK)
+        marginals = snapshot.marginals(context.inputs(validation.features[here]))
+        assert marginals.variance is not None
+        for place, head in enumerate(problem.heads):
+            targets = context.head_targets(validation.targets[here], head)
+            mean, variance = marginals.mean[:, place], marginals.variance[:, place]
+            density = state.likelihoods[head].log_predictive_density(targets, mean, variance)
+            total += float(density.sum())
+    average = total / (len(validation.rows) * len(problem.heads))
+    logger.info("residual %g, power %g: held-out log density %.5f", choice.residual, choice.power, average)
+    return Tried(choice, fits, average)
+
+
+def _snapshot(state: State, precision: str, choice: Approximation, fits: tuple[Fit, ...]) -> Snapshot:
+    inducing = inducing_of(state)
+    basis = make_basis(state.kernel, inducing, precision)
+    columns = slice(0, len(inducing))
+    heads = tuple(
+        head_from_posterior(basis, fit.posterior, columns, residual=choice.residual) for fit in fits
+    )
+    return Snapshot(state.kernel, inducing, heads)
+
+
+def _single_is_enough(context: Context, state: State, problem: Problem, best: Tried) -> bool:
+    if context.settings.precision == "float32":
+        return True
+    snapshot = _snapshot(state, "float32", best.approximation, best.fits)
+    probe = problem.inputs[:256]
+    return choose_dtype("auto", snapshot, probe, context.prepared.rows.n_rows) == np.float32
+
+
+def _moments(fit: Fit) -> tuple[FloatArray, FloatArray]:
+    """The sums that a posterior was made of: A − 1 and r."""
+    spread = np.asarray(fit.posterior.spread, np.float64)
+    # A = R⁻ᵀ R⁻¹, R upper triangular.
+    inverse = np.linalg.inv(spread)
+    matrix = inverse.T @ inverse
+    return matrix - np.eye(len(matrix)), inverse.T @ fit.posterior.projected_targets

@@ -1,0 +1,333 @@
+"""Inference over all rows through inducing inputs: streamed, it is the fit in memory, wherever it runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections import namedtuple
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+
+import streamgp
+from streamgp import StreamGPClassifier, StreamGPRegressor
+from streamgp.data.synthetic import write_store
+from streamgp.errors import BudgetError, CheckpointError, NumericsWarning, ParameterError
+from streamgp.inference.fitc import fit_sites
+from streamgp.inference.fitc_basis import Approximation, make_basis, whiten
+from streamgp.inference.fitc_memory import Rows
+from streamgp.kernels import RBF
+from streamgp.likelihoods import Gaussian, Logit, Probit
+from streamgp.passes import scratch as scratch_module
+from streamgp.training import fitc_sweeps
+from streamgp.training.fitc_gain import Misfit, greedy_gains
+from streamgp.training.fitc_inducing import cluster_centres
+
+KERNEL = RBF(4.0, 1.5)
+FIXED = {
+    "inference": "fitc",
+    "selection": "random",
+    "kernel": KERNEL,
+    "learn_hyperparameters": False,
+    "residual": 1.0,
+    "power": 1.0,
+    "standardize": False,
+    "precision": "float64",
+    "random_state": 0,
+}
+
+
+@pytest.fixture
+def rows(generator):
+    X = generator.standard_normal((900, 2))
+    y = np.sign(X[:, 0] * X[:, 1] + 0.1 * generator.standard_normal(900)).astype(int)
+    return X, y
+
+
+def same_bits(one, other):
+    first, second = one.model_.to_record(), other.model_.to_record()
+    assert first[0] == second[0]
+    for name, array in first[1].items():
+        np.testing.assert_array_equal(array, second[1][name], err_msg=name)
+
+
+@pytest.mark.parametrize("likelihood", [Probit(0.2), Logit()])
+@pytest.mark.parametrize("choice", [(1.0, 1.0), (0.0, 1.0), (0.5, 0.5)])
+def test_streamed_sweeps_reach_the_fixed_point_of_the_fit_in_memory(
+    rows, make_store, monkeypatch, likelihood, choice
+):
+    X, y = rows
+    monkeypatch.setattr(fitc_sweeps, "FOR_PREDICTION", 1e-9)
+    settings = {**FIXED, "likelihood": likelihood, "residual": choice[0], "power": choice[1]}
+    model = streamgp.fit_stream(make_store(X, y, chunk_rows=170), n_active=25, validation=False, **settings)
+    basis = make_basis(KERNEL, X[model.active_rows_])
+    wanted = fit_sites(basis, likelihood, Rows(X, y.astype(float)), Approximation(*choice), tolerance=1e-9)
+    sweeps = [entry for entry in model.history_ if entry["phase"] == "site_sweep"]
+    assert sweeps[-1]["residual"] < 1e-9
+    assert sweeps[-1]["log_evidence"] == pytest.approx(wanted.evidence, abs=1e-5)
+    w = KERNEL.block(X, basis.inducing) @ basis.whitening
+    mean, _ = model.predict_latent(X)
+    np.testing.assert_allclose(mean, w @ wanted.posterior.inducing_mean, atol=1e-6)
+
+
+def test_real_targets_need_one_pass(generator, make_store):
+    X = generator.uniform(-3, 3, (800, 2))
+    y = np.sin(X[:, 0]) + 0.1 * generator.standard_normal(800)
+    settings = {**FIXED, "likelihood": Gaussian(0.02)}
+    model = streamgp.fit_stream(make_store(X, y, chunk_rows=150), n_active=40, validation=False, **settings)
+    assert isinstance(model, StreamGPRegressor)
+    assert [entry["phase"] for entry in model.history_].count("site_sweep") == 1
+    shift, scale = y.mean(), y.std()
+    basis = make_basis(KERNEL, X[model.active_rows_])
+    wanted = fit_sites(basis, Gaussian(0.02), Rows(X, (y - shift) / scale))
+    w = KERNEL.block(X, basis.inducing) @ basis.whitening
+    np.testing.assert_allclose(
+        model.predict(X), shift + scale * (w @ wanted.posterior.inducing_mean), atol=1e-8
+    )
+    assert model.history_[-1]["log_evidence"] == pytest.approx(wanted.evidence, rel=1e-9)
+
+
+def test_rows_held_out_are_never_learned_from(rows, make_store):
+    X, y = rows
+    held_out = np.arange(0, 900, 7)
+    wrong = y.copy()
+    wrong[held_out] = np.sort(y[held_out])  # as many of each class: their counts are known to the fit
+    one, other = (
+        streamgp.fit_stream(make_store(X, labels), n_active=25, validation=held_out, **FIXED)
+        for labels in (y, wrong)
+    )
+    assert np.mean(wrong != y) > 0.05
+    assert not np.isin(one.active_rows_, held_out).any()
+    same_bits(one, other)
+
+
+def test_threads_and_clusters_give_the_same_bits(rows, make_store, cluster_client, tmp_path):
+    X, y = rows
+    path = make_store(X, y, chunk_rows=100)
+    settings = {**FIXED, "n_active": 30, "scratch": tmp_path / "scratch"}
+    same_bits(
+        streamgp.fit_stream(path, **settings),
+        streamgp.fit_stream(path, client=cluster_client, **settings),
+    )
+    assert not list((tmp_path / "scratch").iterdir())  # nothing is left behind
+
+
+@pytest.mark.parametrize("chunk_rows", [37, 900])
+def test_another_chunking_is_the_same_model_up_to_rounding(rows, make_store, chunk_rows):
+    X, y = rows
+    one, other = (
+        streamgp.fit_stream(make_store(X, y, chunk_rows=size), n_active=30, **FIXED)
+        for size in (200, chunk_rows)
+    )
+    np.testing.assert_array_equal(one.active_rows_, other.active_rows_)
+    for first, second in zip(one.predict_latent(X), other.predict_latent(X), strict=True):
+        np.testing.assert_allclose(first, second, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("selection", ["ivm", "random", "kmeans", "gain", "pass", "fpass"])
+def test_every_selection_gives_inducing_inputs(rows, make_store, selection):
+    X, y = rows[0][:450], rows[1][:450]
+    model = streamgp.fit_stream(
+        make_store(X, y), n_active=30, inference="fitc", selection=selection, random_state=0
+    )
+    assert model.evaluate_stream((X, y)).error < 0.12
+    assert len(model.model_.snapshot.active_inputs) <= 30
+    assert {"residual", "power"} <= next(e for e in model.history_ if e["phase"] == "approximate").keys()
+
+
+def test_many_classes_share_inducing_inputs(generator, make_store, tmp_path):
+    X = generator.standard_normal((900, 2))
+    y = np.digitize(np.arctan2(*X.T), [-1.5, 0, 1.5])
+    model = streamgp.fit_stream(
+        make_store(X, y, chunk_rows=200),
+        n_active=60,
+        inference="fitc",
+        selection="kmeans",
+        kernel=RBF(30.0, 1.0),
+        learn_hyperparameters=False,
+        random_state=1,
+    )
+    assert model.model_.snapshot.active_inputs.shape == (60, 2)
+    assert model.active_rows_.size == 0
+    assert np.mean(model.predict(X) == y) > 0.93
+    model.save(tmp_path / "model.zip")
+    again = streamgp.load(tmp_path / "model.zip")
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+def test_residual_and_power_are_chosen_by_held_out_rows(rows, make_store):
+    X, y = rows
+    model = streamgp.fit_stream(
+        make_store(X, y), n_active=30, **{**FIXED, "residual": "auto", "power": "auto"}, validation=0.3
+    )
+    [entry] = [entry for entry in model.history_ if entry["phase"] == "approximate"]
+    tried = {(residual, power): density for residual, power, density in entry["tried"]}
+    assert set(tried) == {(1.0, 1.0), (1.0, 0.5), (1.0, 0.1), (0.0, 1.0)}
+    assert tried[entry["residual"], entry["power"]] == max(tried.values())
+
+
+def test_sweeps_that_are_cut_short_say_so(rows, make_store, monkeypatch):
+    X, y = rows
+    monkeypatch.setattr(fitc_sweeps, "MOST_SWEEPS", 1)
+    with pytest.warns(NumericsWarning, match="did not converge for 1 of 1"):
+        streamgp.fit_stream(make_store(X, y), n_active=30, **FIXED)
+
+
+def test_scratch_is_planned_and_checked(rows, make_store, monkeypatch, tmp_path, caplog):
+    X, y = rows
+    path = make_store(X, y)
+    usage = namedtuple("usage", "total used free")
+    with caplog.at_level("INFO"):
+        streamgp.fit_stream(path, n_active=10, **FIXED)
+    assert "sites of all rows, on disk" in caplog.text
+    monkeypatch.setattr(scratch_module.shutil, "disk_usage", lambda _: usage(100, 90, 10))
+    with pytest.raises(BudgetError, match=r"need 42\.2 KiB of disk, but 10 B are free"):
+        streamgp.fit_stream(path, n_active=10, scratch=tmp_path, **FIXED)
+    with pytest.raises(ParameterError, match="local path"):
+        streamgp.fit_stream(path, n_active=10, scratch="s3://bucket/scratch", **FIXED)
+
+
+def test_workers_that_do_not_see_the_scratch_folder_are_named(tmp_path):
+    class Elsewhere:
+        def run(self, function, path):
+            return {"tcp://a": function(path), "tcp://b": False}
+
+    with (
+        pytest.raises(ParameterError, match=r"1 of 2 workers do not see .* tcp://b"),
+        scratch_module.scratch_space(tmp_path, None, 0, Elsewhere()),
+    ):
+        pass
+    assert not list(tmp_path.iterdir())
+
+
+def test_flat_sites_are_written_too(tmp_path):
+    place = scratch_module.Scratch(tmp_path)
+    array = place.write(1, streamgp.data.open_rows(np.zeros((10, 1)), y=None).cut(4), 1)
+    array[:4] = 0.0
+    assert zarr.open_array(tmp_path / "sites-00001").nchunks_initialized == 1
+    with pytest.raises(CheckpointError, match="generation 7"):
+        place.read(7)
+
+
+def test_gains_are_those_of_the_evidence(generator):
+    X = generator.standard_normal((60, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.1 * generator.standard_normal(60)
+    likelihood, kernel, known = Gaussian(0.05), RBF(1.0, 0.8), list(range(5))
+    basis, noise = make_basis(kernel, X[known], jitter=1e-9), 0.05
+
+    def evidence(chosen):
+        return fit_sites(make_basis(kernel, X[chosen], jitter=1e-9), likelihood, Rows(X, y)).evidence
+
+    seen = whiten(basis, X)
+    fit = fit_sites(basis, likelihood, Rows(X, y))
+    mean = seen.features @ fit.posterior.inducing_mean
+    variance = np.square(seen.features @ fit.posterior.spread).sum(axis=1)
+    total = noise + seen.residual_variance
+    cavity = 1.0 / (1.0 / variance - fit.sites.precision)
+    outside = cavity * (mean / variance - fit.sites.precision_mean)
+    slope = 0.5 * (np.square((y - outside) / (cavity + total)) - 1.0 / (cavity + total))
+    misfit = Misfit(fit.sites.precision_mean - fit.sites.precision * mean, fit.sites.precision, slope)
+    [best] = greedy_gains(basis, X, X, [misfit], 1, known)
+    gains = np.array([evidence([*known, new]) if new not in known else -np.inf for new in range(60)])
+    # Not the exact gain, the other inputs' posterior stands still: but among the best few.
+    assert np.sum(gains > gains[best]) <= 5
+    several = greedy_gains(basis, X, X, [misfit], 10, known)
+    assert len(set(several)) == 10
+    drawn = [evidence([*known, *generator.permutation(np.arange(5, 60))[:10]]) for _ in range(20)]
+    assert evidence([*known, *several]) > np.median(drawn)
+
+
+def test_centres_only_come_closer(generator):
+    inputs = generator.standard_normal((500, 3)).astype(np.float32)
+
+    def distortion(steps):
+        centres = cluster_centres(inputs, 20, steps)
+        return np.square(inputs[:, None] - centres).sum(axis=2).min(axis=1).mean()
+
+    values = [distortion(steps) for steps in range(8)]
+    assert np.all(np.diff(values) <= 1e-6)
+    assert values[-1] < 0.8 * values[0]
+
+
+@pytest.mark.parametrize("wrong", [{"residual": 2.0}, {"power": 0.0}, {"power": "x"}, {"learn_inducing": 3}])
+def test_wrong_parameters_are_refused(rows, wrong):
+    with pytest.raises(ParameterError):
+        StreamGPClassifier(10, inference="fitc", **wrong).fit(*rows)
+
+
+SCRIPT = """
+import sys
+import streamgp
+from streamgp.kernels import RBF
+model = streamgp.fit_stream(
+    sys.argv[1], n_active=60, inference="fitc", selection="random", random_state=5, checkpoint=sys.argv[2],
+    kernel=RBF(20.0, 1.0), learn_hyperparameters=sys.argv[4] == "learn", residual=1.0, power=1.0,
+)
+model.save(sys.argv[3])
+"""
+
+
+def start(store: Path, folder: Path, learn: str) -> subprocess.Popen[bytes]:
+    arguments = [str(store), str(folder / "checkpoint"), str(folder / "model.zip"), learn]
+    return subprocess.Popen([sys.executable, "-c", SCRIPT, *arguments])
+
+
+@pytest.mark.parametrize("learn", ["fixed", "learn"])
+def test_killed_in_the_middle_of_a_sweep_and_resumed_is_the_same_model(tmp_path, learn):
+    store = tmp_path / "train.zarr"
+    write_store(store, 20_000, n_features=4, chunk_rows=500)
+    for name in ("whole", "broken"):
+        (tmp_path / name).mkdir()
+    assert start(store, tmp_path / "whole", learn).wait() == 0
+    killed = 0
+    marks = ["step-000003*"] if learn == "learn" else []  # in the middle of an optimisation, too
+    for mark in [*marks, "sites-of-*/sites-00001/c/*", "sites-of-*/sites-00003/c/*"]:
+        process = start(store, tmp_path / "broken", learn)
+        deadline = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < deadline:
+            if next((tmp_path / "broken" / "checkpoint").glob(mark), None) is not None:
+                process.kill()
+                killed += 1
+            time.sleep(0.001)
+        process.wait()
+    assert killed
+    assert start(store, tmp_path / "broken", learn).wait() == 0
+    one, other = (streamgp.load(tmp_path / name / "model.zip") for name in ("whole", "broken"))
+    same_bits(one, other)
+    assert not list((tmp_path / "broken" / "checkpoint").glob("sites-of-*"))
+
+
+def test_a_weight_counts_a_row_as_often(rows, monkeypatch):
+    X, y = rows
+    monkeypatch.setattr(fitc_sweeps, "FOR_PREDICTION", 1e-9)
+    weights = 1.0 + (np.arange(900) % 3 == 0)
+    model = StreamGPClassifier(25, likelihood=Probit(0.0), validation=False, **FIXED)
+    model.fit_stream((X, y), sample_weight=weights)
+    basis = make_basis(KERNEL, X[model.active_rows_])
+    wanted = fit_sites(basis, Probit(0.0), Rows(X, y.astype(float), weights), tolerance=1e-9)
+    w = KERNEL.block(X, basis.inducing) @ basis.whitening
+    np.testing.assert_allclose(model.predict_latent(X)[0], w @ wanted.posterior.inducing_mean, atol=1e-6)
+
+
+def test_weights_of_classes_move_the_boundary(rows):
+    X, y = rows
+    shares = {
+        weight: np.mean(StreamGPClassifier(25, class_weight={1: weight}, **FIXED).fit(X, y).predict(X) == 1)
+        for weight in (0.02, 1.0, 50.0)
+    }
+    assert shares[0.02] < shares[1.0] < shares[50.0]
+    balanced = StreamGPClassifier(25, class_weight="balanced", **FIXED).fit(X, y)
+    assert 0.3 < np.mean(balanced.predict(X) == 1) < 0.7
+
+
+@pytest.mark.parametrize("wrong", [{7: 2.0}, {1: -1.0}, "heavy"])
+def test_wrong_weights_are_refused(rows, wrong):
+    with pytest.raises(ParameterError, match="class_weight"):
+        StreamGPClassifier(10, class_weight=wrong, **FIXED).fit(*rows)
+    with pytest.raises(ParameterError, match="inference='fitc'"):
+        StreamGPClassifier(10, class_weight="balanced").fit(*rows)
+    with pytest.raises(ParameterError, match="sample_weight"):
+        StreamGPClassifier(10, **FIXED).fit_stream(rows, sample_weight=np.ones(3))
