@@ -27,8 +27,7 @@ class IVM:
     score : {"information_gain", "entropy_reduction"}
         What the best candidate is best at.
     candidates : int, optional
-        Size of J. By default several rows for each that will enter, or all rows where there is room for them;
-        in either case as many as the memory budget allows.
+        Size of J. By default, and at most, what the memory budget allows.
     hot : int, optional
         Candidates that are current at every inclusion; all others are brought up to date after ``delay``
         inclusions, by matrix products. None keeps all current, slower: with all rows in J that is algorithm 1

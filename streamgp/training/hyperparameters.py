@@ -2,7 +2,7 @@
 
 Rounds of [IVM2006] section 3.3: a major step selects active rows from the sample under the present
 parameters; minor steps then minimise the criterion φ (plus hyperpriors) by L-BFGS-B, the active set fixed.
-A last round tunes the smoothness by what φ only approximates: the density of rows held out.
+A last round tunes the smoothness by what φ only approximates: the density of rows not learned from.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from scipy.optimize import minimize
 
 from streamgp.errors import NumericsWarning
 from streamgp.inference import Sites, filter_sites
-from streamgp.inference.active_set import ActiveSet, Candidates, catch_up
+from streamgp.inference.active_set import ActiveSet, Candidates, catch_up, left_out_marginals
 from streamgp.inference.criterion import criterion
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 ROUNDS = 15
 MINOR_STEPS = 8
-SAMPLE_ROWS = 3400
+SAMPLE_ROWS = 2500
 SAMPLE_ACTIVE = 250
 SETTLED = 0.02
 """Largest change of a log parameter in a round after which no further round is needed."""
@@ -64,18 +64,16 @@ def choose_start(context: Context, state: State) -> State:
     """The start of learning: the best of several kernels; one that was given is kept."""
     tasks = _judging_tasks(context, SAMPLE_ROWS)
     starts = start_kernels(context) if context.settings.kernel is None else [state.kernel]
-    densities = [held_out_density(context, replace(state, kernel=start), tasks) for start in starts]
+    densities = [_judged(context, replace(state, kernel=start), tasks) for start in starts]
     kernel = starts[int(np.argmax(densities))]
-    return replace(
-        state.told(kernel=repr(kernel), held_out_log_density=max(densities)), kernel=kernel, phase="learn"
-    )
+    return replace(state.told(kernel=repr(kernel), log_density=max(densities)), kernel=kernel, phase="learn")
 
 
 def learn_round(context: Context, state: State, save: Callable[[State], None]) -> State:
     """One major step and its minor steps.
 
     The criterion can run away where labels are noisy, so every round is judged by what it is for: the density
-    of rows held out. The first round that is worse ends the learning, and is undone.
+    of the sample's rows, each as if left out. The first round that is worse ends the learning, and is undone.
     """
     tasks = _learning_tasks(context)
     selected = _select_heads(context, state, tasks)
@@ -86,11 +84,11 @@ def learn_round(context: Context, state: State, save: Callable[[State], None]) -
     if state.round >= ROUNDS:
         return _settle(context, state)
     before = pack(state.kernel, state.likelihoods)
-    after, value = minor_steps(context, state, tasks, selected, save)
+    after, value = minor_steps(context, state, tasks, [active for active, _ in selected], save)
     moved = float(np.max(np.abs(after - before)))
     _warn_if_stuck(state, moved)
     kernel, likelihoods = unpack(state.kernel, state.likelihoods, after)
-    state = state.told(criterion=value, held_out_log_density=density, moved=moved, kernel=repr(kernel))
+    state = state.told(criterion=value, log_density=density, moved=moved, kernel=repr(kernel))
     state = replace(state, kernel=kernel, likelihoods=likelihoods, evaluations={})
     return replace(state, round=ROUNDS if moved < SETTLED else state.round + 1)
 
@@ -113,21 +111,20 @@ def _warn_if_stuck(state: State, moved: float) -> None:
 
 def _learning_tasks(context: Context) -> list[Task]:
     """Every head has parameters to learn: on fewer rows where there are many heads."""
-    return _tasks(context, range(context.n_heads), max(500, SAMPLE_ROWS // min(context.n_heads, 5)))
+    return _tasks(context, range(context.n_heads), max(500, SAMPLE_ROWS // min(context.n_heads, 5)), 0.0)
 
 
 def _judging_tasks(context: Context, rows: int) -> list[Task]:
     """A kernel is judged by a few heads, on many rows: small samples prefer kernels that are too smooth."""
-    return _tasks(context, range(0, context.n_heads, -(-context.n_heads // JUDGED_HEADS)), rows)
+    heads = range(0, context.n_heads, -(-context.n_heads // JUDGED_HEADS))
+    held_out = HELD_OUT if context.is_classification else 0.0
+    return _tasks(context, heads, round(rows / (1.0 - held_out)), held_out)
 
 
-def _tasks(context: Context, heads: Iterable[int], rows: int) -> list[Task]:
-    """The sample's rows of smallest key, some of them held out.
-
-    Rows that merely remain outside the active set do not do: selection leaves the easy ones.
-    """
+def _tasks(context: Context, heads: Iterable[int], rows: int, held_out: float) -> list[Task]:
+    """The sample's rows of smallest key, a share of them held out."""
     order = np.argsort(context.sample.keys, kind="stable")[:rows]
-    parts = [np.sort(part) for part in np.split(order, [len(order) - int(HELD_OUT * len(order))])]
+    parts = [np.sort(part) for part in np.split(order, [len(order) - int(held_out * len(order))])]
     inputs, held_inputs = (context.inputs(context.sample.features[part]) for part in parts)
     encoded, held_encoded = (context.sample.targets[part] for part in parts)
     return [
@@ -144,7 +141,7 @@ def _tasks(context: Context, heads: Iterable[int], rows: int) -> list[Task]:
 
 def _select_heads(
     context: Context, state: State, tasks: list[Task], n_active: int = SAMPLE_ACTIVE
-) -> list[ActiveSet]:
+) -> list[tuple[ActiveSet, Candidates]]:
     """Active rows of the sample under the state's parameters, for each task."""
     size = min(n_active, context.plan.n_active, max(1, len(tasks[0].targets) // 4))
     wanted = context.settings.selection
@@ -157,27 +154,30 @@ def _select_heads(
         # The same stream for every kernel: comparisons are not to be decided by the first pick.
         generator = context.generator(n_rows)
         learner = Learner(active, candidates, state.likelihoods[task.head])
-        selected.append(grow([learner], state.kernel, selection, size, generator)[0])
+        selected.append((grow([learner], state.kernel, selection, size, generator)[0], candidates))
     return selected
 
 
-def _density(state: State, tasks: list[Task], actives: list[ActiveSet]) -> float:
-    """Mean log density of rows held out, calibrated as the model will be; 0 where there are none."""
+def _density(state: State, tasks: list[Task], selected: list[tuple[ActiveSet, Candidates]]) -> float:
+    """Mean log density of rows, calibrated as the model will be: those held out, else all as if left out.
+
+    Selection leaves the easy rows of classes outside, and they prefer kernels that are too smooth: to choose
+    the smoothness, rows must be held out.
+    """
     total = 0.0
-    for task, active in zip(tasks, actives, strict=True):
-        if len(task.held_targets) == 0:
-            continue
-        places = np.arange(len(task.held_targets))
-        held = Candidates.new(places, task.held_inputs, task.held_targets, state.kernel, active.count)
-        catch_up(active, held, state.kernel, since=0)
-        likelihood = state.likelihoods[task.head]
-        total += calibrate(likelihood, held.targets, held.mean, held.variance).log_density
-    return total / len(actives)
+    for task, (active, candidates) in zip(tasks, selected, strict=True):
+        if len(task.held_targets):
+            places = np.arange(len(task.held_targets))
+            held = Candidates.new(places, task.held_inputs, task.held_targets, state.kernel, active.count)
+            catch_up(active, held, state.kernel, since=0)
+            targets, mean, variance = held.targets, held.mean, held.variance
+        else:
+            targets, (mean, variance) = candidates.targets, left_out_marginals(active, candidates)
+        total += calibrate(state.likelihoods[task.head], targets, mean, variance).log_density
+    return total / len(selected)
 
 
-def held_out_density(
-    context: Context, state: State, tasks: list[Task], n_active: int = SAMPLE_ACTIVE
-) -> float:
+def _judged(context: Context, state: State, tasks: list[Task], n_active: int = SAMPLE_ACTIVE) -> float:
     """Select under the state's parameters, then judge them."""
     return _density(state, tasks, _select_heads(context, state, tasks, n_active))
 
@@ -269,7 +269,7 @@ def penalised_criterion(
 
 
 def tune(context: Context, state: State) -> Kernel:
-    """The kernel whose lengthscales (or offsets), times one factor, give rows held out the largest density.
+    """The kernel whose lengthscales (or offsets), times one factor, give other rows the largest density.
 
     φ judges the posterior as it is; the model will be calibrated, and then shorter lengthscales predict
     better, the more so the larger the active set. So this is done on more rows than the rounds, with a
@@ -287,7 +287,7 @@ def tune(context: Context, state: State) -> Kernel:
 
     @cache
     def density(exponent: int) -> float:
-        return held_out_density(context, replace(state, kernel=scaled(exponent)), tasks, TUNING_ACTIVE)
+        return _judged(context, replace(state, kernel=scaled(exponent)), tasks, TUNING_ACTIVE)
 
     best = 0
     for direction in (-1, 1):

@@ -27,13 +27,13 @@ logger = logging.getLogger(__name__)
 
 FIRST_STAGE = 32
 """Active rows that the random sample alone decides about, at least."""
-CANDIDATES_PER_INCLUSION = 8
-LEAST_CANDIDATES = 4096
 CHECK_GROWTH = 1.25
 """Growth of the active set between two looks at held-out rows."""
 VALIDATION_BLOCK = 1024
 PATIENCE = 5
 """Looks without improvement after which an active set is large enough."""
+LEAST_GAIN = 0.01
+"""What counts as improvement, relative to the best log density before."""
 
 
 def next_size(context: Context, n_active: int) -> int:
@@ -51,7 +51,7 @@ def next_size(context: Context, n_active: int) -> int:
     size = wanted
     while size // 2 >= max(FIRST_STAGE, n_active + 1):
         size = -(-size // 2)
-    most = max(FIRST_STAGE, n_candidates(context, n_active, size) // 16, n_active // 2)
+    most = max(FIRST_STAGE, n_candidates(context, size) // 16, n_active // 2)
     parts = -(-(size - n_active) // most)
     return n_active - (n_active - size) // parts
 
@@ -63,13 +63,15 @@ def _chooses_from_all(context: Context) -> bool:
     return context.holds_all_rows and not limited
 
 
-def n_candidates(context: Context, n_active: int, until: int) -> int:
-    """Size of J for a stage: several for each row that will enter, as far as the budget goes."""
-    selection = context.settings.selection
-    wanted = max(LEAST_CANDIDATES, CANDIDATES_PER_INCLUSION * (until - n_active))
+def n_candidates(context: Context, until: int) -> int:
+    """Size of J for a stage: as asked for, as far as the budget goes.
+
+    Few candidates of best score are mostly outliers where labels are noisy: many are better there.
+    """
+    selection, most = context.settings.selection, context.plan.candidates_at(until)
     if isinstance(selection, IVM) and selection.candidates is not None:
-        wanted = selection.candidates
-    return min(context.plan.candidates_at(until), wanted)
+        return min(most, selection.candidates)
+    return most
 
 
 def select_stage(context: Context, state: State) -> State:
@@ -149,7 +151,7 @@ def _candidates_of(context: Context, pool: Pool, heads: list[int], active: Activ
     """The pool's rows for a group: its best scores and the random share, without rows that are active."""
     known = np.sort(active.rows[: active.count])
     pool = pool.take(np.flatnonzero(~is_among(pool.rows, known)))
-    size = n_candidates(context, active.count, until)
+    size = n_candidates(context, until)
     if len(pool.rows) <= size or _chooses_from_all(context):
         return pool
     if pool.scores.shape[1] == 0:  # the sample, at the start
@@ -166,7 +168,7 @@ def refresh(context: Context, state: State, until: int) -> Pool:
     """A new set of candidates: one pass scores every row (or those of the next spans) with the posterior."""
     settings, prepared = context.settings, context.prepared
     assert isinstance(settings.selection, IVM)
-    size = n_candidates(context, state.n_active, until)
+    size = n_candidates(context, until)
     retained = int(settings.selection.retained * size)
     snapshot = make_snapshot(state.kernel, state)
     counts = class_counts(prepared)
@@ -234,7 +236,10 @@ class _Watch:
         density = float(np.mean([self._log_density(head, active) for head, active in pairs]))
         self.looks.append({"head": self._heads[0], "n_active": count, "log_density": density})
         values = [look["log_density"] for look in looks] + [density]
-        return len(values) > PATIENCE and max(values[-PATIENCE:]) < max(values[:-PATIENCE])
+        if len(values) <= PATIENCE:
+            return False
+        best = max(values[:-PATIENCE])
+        return max(values[-PATIENCE:]) < best + LEAST_GAIN * abs(best)
 
     def _log_density(self, head: int, active: ActiveSet) -> float:
         """Mean log density of the held-out rows, by the posterior as calibrated to them."""

@@ -11,7 +11,7 @@ from streamgp.training.context import Context
 MOST_ARD_FEATURES = 100
 LENGTHSCALES = (0.5, 1.0, 2.0)
 """Of the median distance."""
-VARIANCES = (10.0, 100.0)
+VARIANCES = (1.0, 10.0, 100.0)
 """Of a latent function that has to tell classes apart."""
 
 
