@@ -239,7 +239,7 @@ class _Watch:
         if len(values) <= PATIENCE:
             return False
         best = max(values[:-PATIENCE])
-        return max(values[-PATIENCE:]) < best + LEAST_GAIN * abs(best)
+        return bool(max(values[-PATIENCE:]) < best + LEAST_GAIN * abs(best))
 
     def _log_density(self, head: int, active: ActiveSet) -> float:
         """Mean log density of the held-out rows, by the posterior as calibrated to them."""
