@@ -30,9 +30,9 @@ FIRST_STAGE = 32
 CHECK_GROWTH = 1.25
 """Growth of the active set between two looks at held-out rows."""
 VALIDATION_BLOCK = 1024
-PATIENCE = 5
+PATIENCE = 8
 """Looks without improvement after which an active set is large enough."""
-LEAST_GAIN = 0.01
+LEAST_GAIN = 0.001
 """What counts as improvement, relative to the best log density before."""
 
 
