@@ -189,7 +189,14 @@ def test_time_limits_and_early_stopping_end_the_growth(generator, make_store):
     X = generator.standard_normal((2000, 2))
     y = generator.integers(0, 2, 2000)  # nothing to learn: held-out density only gets worse
     store = make_store(X, y)
-    early = streamgp.fit_stream(store, n_active=1000, kernel=RBF(100.0, 0.3), learn_hyperparameters=False)
+    early = streamgp.fit_stream(
+        store,
+        n_active=1000,
+        kernel=RBF(100.0, 0.3),
+        learn_hyperparameters=False,
+        calibrate=False,
+        random_state=0,
+    )
     assert len(early.active_rows_) < 1000
     late = streamgp.fit_stream(store, n_active=1000, max_seconds=0.0, learn_hyperparameters=False)
     assert len(late.active_rows_) < 100
