@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.passes.candidates import PickRows, Pool, is_among, smallest
-from streamgp.passes.run import run_pass
 from streamgp.selection.predictive import Predictive, PredictiveScores
-from streamgp.training.context import Context, class_counts, make_snapshot, refresh_keys
+from streamgp.training.context import Context, class_counts, make_snapshot, refresh_keys, run_snapshot_pass
 from streamgp.training.select import pass_precision
 from streamgp.training.state import State
 
@@ -57,12 +54,10 @@ def read_block(context: Context, state: State) -> Pool:
         scores=PredictiveScores(prepared.targets, state.likelihoods),
         per_head=offered(context),
     )
-    pools = run_pass(
-        prepared.rows,
+    pools = run_snapshot_pass(
+        context,
         visitor,
-        replace(context.pass_settings, tasks_in_flight=context.plan.tasks_at(snapshot.dtype.itemsize)),
-        reading=prepared.reading(snapshot.dtype),
-        snapshot=snapshot,
+        snapshot,
         spans=list(prepared.rows.spans())[(number - in_memory) % groups :: groups],
         label=f"block {number}",
     )

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streamgp.data import Span
 from streamgp.data.standardize import Standardize
 from streamgp.data.targets import ClassTargets, RealTargets, head_targets, n_heads
 from streamgp.errors import ParameterError
@@ -17,6 +19,7 @@ from streamgp.inference import head_from_sites
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.passes import PassSettings
+from streamgp.passes.block import Visitor
 from streamgp.passes.candidates import PickRows, Pool, smallest
 from streamgp.passes.run import run_pass
 from streamgp.passes.scratch import Scratch
@@ -29,6 +32,7 @@ from streamgp.training.prepare import Prepared
 from streamgp.training.state import State
 
 FloatArray = NDArray[np.float64]
+T = TypeVar("T")
 
 VALIDATION_SHARE = 0.05
 MOST_VALIDATION_ROWS = 10_000
@@ -129,6 +133,27 @@ class Context:
 def pass_settings(plan: MemoryPlan, settings: FitSettings) -> PassSettings:
     """How passes of this plan run."""
     return PassSettings(plan.rows_per_block, plan.tasks_in_flight, settings.client, settings.progress)
+
+
+def run_snapshot_pass(
+    context: Context,
+    visitor: Visitor[T],
+    snapshot: Snapshot,
+    *,
+    label: str,
+    spans: Iterable[Span] | None = None,
+) -> T:
+    """A pass of the posterior over the training rows between two stages, when no stubs are held."""
+    tasks = context.plan.tasks_at(snapshot.dtype.itemsize)
+    return run_pass(
+        context.prepared.rows,
+        visitor,
+        replace(context.pass_settings, tasks_in_flight=tasks),
+        reading=context.prepared.reading(snapshot.dtype),
+        snapshot=snapshot,
+        spans=spans,
+        label=label,
+    )
 
 
 def make_snapshot(kernel: Kernel, state: State) -> Snapshot:

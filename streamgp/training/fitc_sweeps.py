@@ -31,39 +31,62 @@ MOST_SWEEPS = 60
 
 def sweep_all_rows(context: Context, state: State) -> State:
     """One sweep of all heads that have not converged; Gaussian noise needs one pass and no sites."""
-    sweeps = state.sweeps
-    assert sweeps is not None
+    before = state.sweeps
+    assert before is not None
     if isinstance(state.likelihoods[0], Gaussian):
-        return _one_exact_pass(context, state, state.likelihoods[0], sweeps)
-    basis = sweeps.basis(state.kernel, inducing_of(state))
-    posteriors = sweeps.posteriors()
+        return _one_exact_pass(context, state, state.likelihoods[0], before)
+    sums = _swept(context, state, before)
+    found = {head: part for head, part in enumerate(sums) if part is not None}
+    sweeps = _absorbed(before, found, _last_skipped(context, state))
+    residual = max(part.moment_residual for part in found.values())
+    state = replace(state, sweeps=sweeps).told(
+        n_active=[active.count for active in state.actives],
+        sweep=sweeps.generation,
+        residual=residual,
+        skipped=[0 if part is None else part.skipped for part in sums],
+        heads=len(found),
+        rows=context.prepared.rows.n_rows,
+        log_evidence=sum(sweeps.evidence),
+    )
+    if not all(sweeps.converged):
+        if sweeps.generation < MOST_SWEEPS and not context.is_late():
+            return state
+        _warn_of_no_convergence(sweeps, residual)
+    return replace(state, phase="done")
+
+
+def _swept(context: Context, state: State, sweeps: SweepState) -> list[SweepSums | None]:
+    """Sums of one sweep, None for heads that have converged; new sites are in the next generation."""
     scratch = context.scratch
     assert scratch is not None
+    damping = zip(sweeps.converged, sweeps.damping, strict=True)
     step = HeadSweep(
-        basis.astype(sweeps.precision),
-        tuple(posterior.astype(sweeps.precision) for posterior in posteriors),
+        sweeps.basis(state.kernel, inducing_of(state)).astype(sweeps.precision),
+        tuple(posterior.astype(sweeps.precision) for posterior in sweeps.posteriors()),
         state.likelihoods,
         context.prepared.targets,
         sweeps.approximation,
-        tuple(
-            0.0 if done else damping.step
-            for done, damping in zip(sweeps.converged, sweeps.damping, strict=True)
-        ),
+        tuple(0.0 if done else each.step for done, each in damping),
         row_weights(context),
     )
+    following = sweeps.generation + 1
     visitor = SiteSweep(
         step,
         merge_sweeps,
         scratch.read(sweeps.generation),
-        scratch.write(sweeps.generation + 1, context.prepared.rows, context.n_heads),
+        scratch.write(following, context.prepared.rows, context.n_heads),
     )
-    _, sums = _run(context, visitor, sweeps, f"sweep {sweeps.generation + 1}")
+    _, sums = _run(context, visitor, sweeps, f"sweep {following}")
+    return list(sums)
+
+
+def _absorbed(sweeps: SweepState, found: dict[int, SweepSums], skipped_before: list[int]) -> SweepState:
+    """The state of the sweeps after the sums that one has found."""
     matrices, vectors = sweeps.moment_matrices.copy(), sweeps.moment_vectors.copy()
     damping, converged, evidence = list(sweeps.damping), list(sweeps.converged), list(sweeps.evidence)
     # Moments of a sample are no sites' moments: what the first sweep finds says nothing about convergence.
     is_first = sweeps.generation == 0
-    found = {head: part for head, part in enumerate(sums) if part is not None}
-    skipped_before = _last_skipped(context, state)
+    posteriors = sweeps.posteriors()
     for head, part in found.items():
         matrices[head], vectors[head] = part.moment_matrix, part.moment_vector
         evidence[head] = log_evidence(posteriors[head], part)
@@ -73,7 +96,7 @@ def sweep_all_rows(context: Context, state: State) -> State:
         converged[head] = not is_first and residual <= FOR_PREDICTION and settled
         if not is_first:
             damping[head] = damping[head].after(residual)
-    sweeps = replace(
+    return replace(
         sweeps,
         moment_matrices=matrices,
         moment_vectors=vectors,
@@ -82,27 +105,16 @@ def sweep_all_rows(context: Context, state: State) -> State:
         converged=tuple(converged),
         evidence=tuple(evidence),
     )
-    residual = max(part.moment_residual for part in found.values())
-    state = replace(state, sweeps=sweeps).told(
-        n_active=[active.count for active in state.actives],
-        sweep=sweeps.generation,
-        residual=residual,
-        skipped=[0 if part is None else part.skipped for part in sums],
-        heads=len(found),
-        rows=context.prepared.rows.n_rows,
-        log_evidence=sum(evidence),
+
+
+def _warn_of_no_convergence(sweeps: SweepState, residual: float) -> None:
+    warnings.warn(
+        f"the sweeps over all rows did not converge for {sweeps.converged.count(False)} of "
+        f"{len(sweeps.converged)} latent functions: after {sweeps.generation} sweeps moments are off by "
+        f"{residual:.1e} (wanted {FOR_PREDICTION:.0e}). Give more time, or a kernel of smaller variance.",
+        NumericsWarning,
+        stacklevel=3,
     )
-    if not all(converged) and sweeps.generation < MOST_SWEEPS and not context.is_late():
-        return state
-    if not all(converged):
-        warnings.warn(
-            f"the sweeps over all rows did not converge for {converged.count(False)} of {len(converged)} "
-            f"latent functions: after {sweeps.generation} sweeps moments are off by {residual:.1e} (wanted "
-            f"{FOR_PREDICTION:.0e}). Give more time, or a kernel of smaller variance.",
-            NumericsWarning,
-            stacklevel=2,
-        )
-    return replace(state, phase="done")
 
 
 def _last_skipped(context: Context, state: State) -> list[int]:

@@ -13,9 +13,8 @@ from streamgp.errors import NumericsWarning
 from streamgp.inference import Propagated
 from streamgp.inference.ep import FOR_EVIDENCE
 from streamgp.passes.evidence import InactiveDensity
-from streamgp.passes.run import run_pass
 from streamgp.selection.predictive import Predictive
-from streamgp.training.context import Context, make_snapshot
+from streamgp.training.context import Context, make_snapshot, run_snapshot_pass
 from streamgp.training.heads import propagate, side_by_side
 from streamgp.training.select import pass_precision
 from streamgp.training.state import State
@@ -73,13 +72,4 @@ def inactive_density(context: Context, state: State) -> list[float]:
         state.likelihoods,
         tuple(np.sort(active.rows[: active.count]) for active in state.actives),
     )
-    settings = replace(context.pass_settings, tasks_in_flight=context.plan.tasks_at(snapshot.dtype.itemsize))
-    sums = run_pass(
-        context.prepared.rows,
-        visitor,
-        settings,
-        reading=context.prepared.reading(snapshot.dtype),
-        snapshot=snapshot,
-        label="evidence",
-    )
-    return [float(value) for value in sums]
+    return [float(value) for value in run_snapshot_pass(context, visitor, snapshot, label="evidence")]

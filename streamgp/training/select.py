@@ -13,11 +13,10 @@ from streamgp.data import Span
 from streamgp.inference import filter_sites, head_from_sites
 from streamgp.inference.active_set import ActiveSet, Candidates, catch_up, refresh_factor
 from streamgp.passes.candidates import PickRows, Pool, is_among, smallest
-from streamgp.passes.run import run_pass
 from streamgp.posterior import Snapshot, choose_dtype
 from streamgp.posterior.calibration import calibrate
 from streamgp.selection import IVM, HeadScores, key_bounds, stratified_quotas
-from streamgp.training.context import Context, class_counts, make_snapshot, refresh_keys
+from streamgp.training.context import Context, class_counts, make_snapshot, refresh_keys, run_snapshot_pass
 from streamgp.training.greedy import Enough, Learner, grow
 from streamgp.training.heads import head_groups
 from streamgp.training.state import State
@@ -183,12 +182,10 @@ def refresh(context: Context, state: State, until: int) -> Pool:
         per_head=retained + state.n_active,
     )
     snapshot = pass_precision(context, snapshot)
-    pools = run_pass(
-        prepared.rows,
+    pools = run_snapshot_pass(
+        context,
         visitor,
-        replace(context.pass_settings, tasks_in_flight=context.plan.tasks_at(snapshot.dtype.itemsize)),
-        reading=prepared.reading(snapshot.dtype),
-        snapshot=snapshot,
+        snapshot,
         spans=_next_spans(list(prepared.rows.spans()), settings.selection.refresh, state.step),
         label=f"candidates at {state.n_active}",
     )
