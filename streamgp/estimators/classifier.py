@@ -163,7 +163,7 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to arrays in memory, or to Dask arrays."""
         if not isinstance(X, dask.array.Array):
-            X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], accept_sparse=False)
+            X, y = validate_data(self, X, y, dtype="numeric", accept_sparse=False)
             check_classification_targets(y)
             y = np.asarray(y, dtype=str) if y.dtype.kind == "O" else y
         return self.fit_stream((X, y))

@@ -176,7 +176,7 @@ def visit(estimator: Any, rows: Rows, settings: PassSettings, visitor: Visitor[T
 def marginals_of(estimator: Any, X: Any, with_variance: bool = True) -> Marginals:
     """Latent marginals of rows in memory, inside the budget."""
     check_is_fitted(estimator)
-    features = validate_data(estimator, X, dtype=[np.float64, np.float32], reset=False)
+    features = validate_data(estimator, X, dtype="numeric", reset=False)
     rows, settings = planned(estimator, open_rows(features, y=None))
     return concatenate(visit(estimator, rows, settings, CollectMarginals(with_variance)))
 

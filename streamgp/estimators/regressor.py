@@ -92,7 +92,7 @@ class StreamGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any) -> Self:
         """Fit to arrays in memory, or to Dask arrays."""
         if not isinstance(X, dask.array.Array):
-            X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], y_numeric=True)
+            X, y = validate_data(self, X, y, dtype="numeric", y_numeric=True)
         return self.fit_stream((X, y))
 
     def fit_stream(self, store: Store, x: str = "X", y: str = "y", *, sample_weight: Any = None) -> Self:

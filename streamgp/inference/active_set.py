@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrtri
 
-from streamgp.inference.sites import Sites, scaled_cholesky
+from streamgp.inference.sites import Sites, head_from_factor, scaled_cholesky
 from streamgp.kernels import Kernel
+from streamgp.numerics.projection import add_row_moments, multiply_triangle
 from streamgp.passes.blas import single_threaded_blas
 from streamgp.passes.run import available_threads
+from streamgp.posterior import Snapshot
 
 FloatArray = NDArray[np.float64]
+Floats = NDArray[np.floating[Any]]
 
 _TILE_VALUES = 2**17
 
@@ -76,6 +81,13 @@ class ActiveSet:
         """Sites of the active rows."""
         return Sites(self.precision[: self.count], self.precision_mean[: self.count])
 
+    def snapshot(self, kernel: Kernel) -> Snapshot:
+        """The posterior by the factor as it is.  Cost: ⅓ d³ flops."""
+        d = self.count
+        factor = self.factor[:d, :d].copy(order="F")
+        head = head_from_factor(factor, np.sqrt(self.precision[:d]), self.projected_targets[:d].copy())
+        return Snapshot(kernel, self.inputs[:d], (head,))
+
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
@@ -83,20 +95,21 @@ class Candidates:
 
     M stubs, L⁻¹ S K_IJ transposed: h = M β,  a = k(x, x) − row sums of M²
     Shapes: rows, targets, prior_variance, mean, variance, available (s,), inputs (s, p), stubs (s, capacity).
+    Inputs and stubs are of one type, float32 where that is enough; all else is float64.
     """
 
     rows: NDArray[np.int64]
-    inputs: FloatArray
+    inputs: Floats
     targets: FloatArray
     prior_variance: FloatArray
-    stubs: FloatArray
+    stubs: Floats
     mean: FloatArray
     variance: FloatArray
     available: NDArray[np.bool_]
 
     @staticmethod
     def new(
-        rows: NDArray[np.int64], inputs: FloatArray, targets: FloatArray, kernel: Kernel, capacity: int
+        rows: NDArray[np.int64], inputs: Floats, targets: FloatArray, kernel: Kernel, capacity: int
     ) -> Candidates:
         """Candidates before any inclusion: their marginals are the prior's."""
         order = np.argsort(rows, kind="stable")
@@ -108,7 +121,7 @@ class Candidates:
             inputs,
             targets[order],
             prior,
-            np.empty((len(rows), capacity)),
+            np.empty((len(rows), capacity), inputs.dtype),
             np.zeros(len(rows)),
             prior.copy(),
             np.ones(len(rows), np.bool_),
@@ -116,7 +129,7 @@ class Candidates:
 
     def window(self, slots: NDArray[np.int64], capacity: int) -> Candidates:
         """Copies of some slots, with room for ``capacity`` active rows."""
-        stubs = np.empty((len(slots), capacity))
+        stubs = np.empty((len(slots), capacity), self.stubs.dtype)
         filled = min(capacity, self.stubs.shape[1])
         stubs[:, :filled] = self.stubs[slots, :filled]
         return Candidates(
@@ -135,7 +148,7 @@ def include(
     active: ActiveSet,
     window: Candidates,
     slot: int,
-    kernel_column: FloatArray,
+    kernel_column: Floats,
     precision: float,
     precision_mean: float,
 ) -> ActiveSet:
@@ -161,7 +174,8 @@ def include(
     active.factor[d, :d], active.factor[d, d] = row, length
     active.projected_targets[d] = weight
 
-    column = (root * kernel_column - window.stubs[:, :d] @ row) / length
+    explained = window.stubs[:, :d] @ row.astype(window.stubs.dtype, copy=False)
+    column = (root * kernel_column.astype(np.float64, copy=False) - explained) / length
     window.stubs[:, d] = column
     np.maximum(window.variance - column * column, 0.0, out=window.variance)
     window.mean[:] += weight * column
@@ -175,7 +189,8 @@ def catch_up(active: ActiveSet, candidates: Candidates, kernel: Kernel, since: i
     M_new = (K_J,new S_new − M_old L_new,oldᵀ) L_new,new⁻ᵀ,  h += M_new β_new,  a −= row sums of M_new²
     With ``since=0`` this is the refresh from scratch.
     Shapes: s candidates, d active rows, k = d − since new ones.  Cost: O(s k (p + d)), matrix products.
-    Source: [IVM2006] C.1, k inclusions at once.
+    Hazard: L_new,new is inverted, because SciPy's triangular solver keeps the GIL, and products let tiles run
+    side by side; all its singular values are at least 1.  Source: [IVM2006] C.1, k inclusions at once.
     """
     d = active.count
     if d == since or len(candidates.rows) == 0:
@@ -183,19 +198,21 @@ def catch_up(active: ActiveSet, candidates: Candidates, kernel: Kernel, since: i
     if since == 0:
         candidates.mean[:] = 0.0
         candidates.variance[:] = candidates.prior_variance
-    new, size = slice(since, d), tile_rows(d - since)
+    new, size, dtype = slice(since, d), tile_rows(d - since), candidates.stubs.dtype
+    inverse, _ = dtrtri(active.factor[new, new].T, lower=0)
+    inverse = np.ascontiguousarray(inverse, dtype)
+    root = np.sqrt(active.precision[new]).astype(dtype)
+    inputs, known = active.inputs[new].astype(dtype), active.factor[new, :since].T.astype(dtype)
 
     def update(start: int) -> None:
         tile = slice(start, start + size)
-        block = kernel.block(candidates.inputs[tile], active.inputs[new])
-        block *= np.sqrt(active.precision[new])
-        block -= candidates.stubs[tile, :since] @ active.factor[new, :since].T
-        stubs = solve_triangular(
-            active.factor[new, new], block.T, lower=True, overwrite_b=True, check_finite=False
-        ).T
-        candidates.stubs[tile, new] = stubs
-        candidates.mean[tile] += stubs @ active.projected_targets[new]
-        explained = np.einsum("ij,ij->i", stubs, stubs)
+        block = kernel.block(candidates.inputs[tile], inputs)
+        block *= root
+        block -= candidates.stubs[tile, :since] @ known
+        multiply_triangle(block, inverse, transposed=False)
+        candidates.stubs[tile, new] = block
+        explained = np.zeros(len(block))
+        add_row_moments(block, active.projected_targets[new], candidates.mean[tile], explained)
         candidates.variance[tile] = np.maximum(candidates.variance[tile] - explained, 0.0)
 
     # Tiles touch different rows, so their order, and the number of threads, do not change a bit.
@@ -218,17 +235,19 @@ def refresh_factor(active: ActiveSet, kernel: Kernel) -> None:
     )
 
 
-def left_out_marginals(active: ActiveSet, candidates: Candidates) -> tuple[FloatArray, FloatArray]:
-    """Marginals of all candidates, those of active rows without their own site.
+def left_out_marginals(
+    active: ActiveSet, rows: NDArray[np.int64], mean: FloatArray, variance: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Marginals of rows (in ascending order), those of active ones without their own site.
 
     a₋ = a/(1 − π a),  h₋ = h + a₋ (π h − b)  for active rows; h, a for all others, whose site was never set
     Shapes: (s,), (s,).  Hazard: 1 − π a is positive in exact arithmetic; it is kept above 1e-12.
     Source: [IVM2006] B.1.
     """
-    mean, variance = candidates.mean.copy(), candidates.variance.copy()
-    rows, sites = active.rows[: active.count], active.sites
-    slots = np.minimum(np.searchsorted(candidates.rows, rows), len(candidates.rows) - 1)
-    here = candidates.rows[slots] == rows
+    mean, variance = mean.copy(), variance.copy()
+    included, sites = active.rows[: active.count], active.sites
+    slots = np.minimum(np.searchsorted(rows, included), len(rows) - 1)
+    here = rows[slots] == included
     slots, precision, precision_mean = slots[here], sites.precision[here], sites.precision_mean[here]
     a, h = variance[slots], mean[slots]
     variance[slots] = a / np.maximum(1.0 - precision * a, 1e-12)

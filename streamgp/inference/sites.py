@@ -33,6 +33,16 @@ def head_from_sites(gram: FloatArray, sites: Sites, columns: slice = slice(None)
     factor = scaled_cholesky(gram, root)
     scaled_targets = np.divide(sites.precision_mean, root, out=np.zeros_like(root), where=root > 0)
     targets = solve_triangular(factor, scaled_targets, lower=True, check_finite=False)
+    return head_from_factor(factor, root, targets, columns)
+
+
+def head_from_factor(
+    factor: FloatArray, root: FloatArray, targets: FloatArray, columns: slice = slice(None)
+) -> Head:
+    """The head of a factor L and projected targets β; ``factor`` (Fortran order) is overwritten.
+
+    T = S L⁻ᵀ, S = diag(root).  Shapes: (d, d), (d,), (d,).  Cost: ⅓ d³ flops.
+    """
     inverse, _ = dtrtri(factor, lower=1, overwrite_c=1)
     projection = np.ascontiguousarray(inverse.T)
     projection *= root[:, None]

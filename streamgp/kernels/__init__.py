@@ -13,6 +13,7 @@ from streamgp.kernels.constant import Constant, White
 from streamgp.kernels.inner_product import Linear, Polynomial
 from streamgp.kernels.serialization import kernel_from_json
 from streamgp.kernels.stationary import RBF, Matern32, Matern52
+from streamgp.kernels.tiles import Prepared
 
 __all__ = [
     "RBF",
@@ -22,6 +23,7 @@ __all__ = [
     "Matern32",
     "Matern52",
     "Polynomial",
+    "Prepared",
     "Product",
     "Sum",
     "White",

@@ -20,7 +20,7 @@ from streamgp.kernels.parameters import (
     positive,
     positive_or_many,
 )
-from streamgp.kernels.tiles import Doubles, Floats, Tiles, row_tiles, tile_rows
+from streamgp.kernels.tiles import Doubles, Floats, Prepared, Tiles, row_tiles, tile_rows
 from streamgp.numerics.kernel_sweeps import mirror_lower
 
 if TYPE_CHECKING:
@@ -150,12 +150,13 @@ class Kernel(ABC):
         Shapes: (c, p), (d, p) → (c, d), in the dtype of left.  Cost: one matrix product and one sweep.
         """
         left, right = self._checked_pair(left, right)
-        if out is None:
-            out = np.empty((left.shape[0], right.shape[0]), left.dtype)
-        tiles = self._tiles(right, inputs=False)
-        for rows in row_tiles(len(left), len(right), left.shape[1], left.itemsize):
-            tiles.fill(left[rows], out[rows])
-        return out
+        return self.prepared(right).block(left, out)
+
+    def prepared(self, right: Floats) -> Prepared:
+        """The kernel made ready for right rows, float32 or float64: for many blocks against the same ones."""
+        self.check_features(right.shape[1])
+        right = np.ascontiguousarray(right)
+        return Prepared(self._tiles(right, inputs=False), right)
 
     def gram(self, rows: Floats) -> Floats:
         """Covariance among rows: symmetric to the last bit, with exact diagonal and white noise on it.
@@ -180,11 +181,18 @@ class Kernel(ABC):
 
         For contiguous rows of one dtype; others are copied first.
         """
+        prepared = self.prepared_bytes(n_active, n_features, itemsize)
+        return prepared + self.tile_bytes(rows, n_active, n_features, itemsize)
+
+    def prepared_bytes(self, n_active: int, n_features: int, itemsize: int) -> int:
+        """Upper bound of the bytes that :meth:`prepared` keeps: rows and norms, twice if normalized."""
+        return 2 * n_active * (n_features + 2) * itemsize + 64 * n_features
+
+    def tile_bytes(self, rows: int, n_active: int, n_features: int, itemsize: int) -> int:
+        """Upper bound of the temporary bytes of a block of a prepared kernel."""
         tile = min(rows, tile_rows(n_active, n_features, itemsize))
-        # Scaled copies and norms: of the left tile once, of the right rows twice if they are normalized.
-        copies = (2 * n_active + tile) * (n_features + 2) * itemsize
-        # Values to be combined, and marks of refined pairs; small vectors and casting buffers.
-        return copies + tile * n_active * (itemsize + 1) + 64 * n_features + 131_072
+        # A scaled copy, norms; values to be combined, marks of refined pairs; vectors, casting buffers.
+        return tile * (n_features + 2 + n_active) * itemsize + tile * n_active + 131_072
 
     # Gradients
 

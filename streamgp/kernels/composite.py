@@ -58,9 +58,13 @@ class Sum(Kernel):
         """Plain values, those of every term among them."""
         return {"kind": "Sum", "terms": [term.to_json() for term in self.terms]}
 
-    def workspace_bytes(self, rows: int, n_active: int, n_features: int, itemsize: int) -> int:
-        """That of all terms together."""
-        return sum(term.workspace_bytes(rows, n_active, n_features, itemsize) for term in self.terms)
+    def prepared_bytes(self, n_active: int, n_features: int, itemsize: int) -> int:
+        """Those of all terms together."""
+        return sum(term.prepared_bytes(n_active, n_features, itemsize) for term in self.terms)
+
+    def tile_bytes(self, rows: int, n_active: int, n_features: int, itemsize: int) -> int:
+        """Those of all terms together."""
+        return sum(term.tile_bytes(rows, n_active, n_features, itemsize) for term in self.terms)
 
     def diagonal(self, rows: Floats) -> Doubles:
         """Sum over the terms."""
@@ -121,9 +125,13 @@ class Product(Kernel):
         """Plain values, those of every factor among them."""
         return {"kind": "Product", "factors": [factor.to_json() for factor in self.factors]}
 
-    def workspace_bytes(self, rows: int, n_active: int, n_features: int, itemsize: int) -> int:
-        """That of all factors together."""
-        return sum(factor.workspace_bytes(rows, n_active, n_features, itemsize) for factor in self.factors)
+    def prepared_bytes(self, n_active: int, n_features: int, itemsize: int) -> int:
+        """Those of all factors together."""
+        return sum(factor.prepared_bytes(n_active, n_features, itemsize) for factor in self.factors)
+
+    def tile_bytes(self, rows: int, n_active: int, n_features: int, itemsize: int) -> int:
+        """Those of all factors together."""
+        return sum(factor.tile_bytes(rows, n_active, n_features, itemsize) for factor in self.factors)
 
     def _variances(self, rows: Floats, without: int | None = None) -> tuple[Doubles, Doubles]:
         """Diagonal and nugget of the product, or of the product of all factors but one."""

@@ -26,6 +26,10 @@ class SumTiles(Tiles):
         self._living = [part for part in parts if not part.vanishes]
         self.vanishes = not self._living
 
+    def twin(self) -> SumTiles:
+        """Twins of all parts."""
+        return SumTiles([part.twin() for part in self._parts])
+
     def fill(self, left: Floats, out: Floats) -> None:
         """Assign kernel values to out."""
         if self.vanishes:
@@ -58,6 +62,10 @@ class ProductTiles(Tiles):
         self._values = [Scratch() for _ in parts]
         self._others = Scratch()
         self.vanishes = any(part.vanishes for part in parts)
+
+    def twin(self) -> ProductTiles:
+        """Twins of all parts."""
+        return ProductTiles([part.twin() for part in self._parts])
 
     def fill(self, left: Floats, out: Floats) -> None:
         """Assign kernel values to out."""

@@ -5,9 +5,10 @@ These objects live for one call; they hold scratch memory and running sums, whic
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,6 +58,14 @@ class Tiles(ABC):
     def __init__(self) -> None:
         self._combined = Scratch()
 
+    def twin(self) -> Self:
+        """The same right rows, not copied, with scratch memory of its own: for another thread to fill."""
+        twin = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, Scratch):
+                setattr(twin, name, Scratch())
+        return twin
+
     @abstractmethod
     def fill(self, left: Floats, out: Floats) -> None:
         """Assign kernel values to out."""
@@ -84,3 +93,21 @@ class Tiles(ABC):
         values = self._combined.take(out.shape, out.dtype)
         self.fill(left, values)
         out *= values
+
+
+class Prepared:
+    """A kernel made ready for right rows once, and used for many blocks of left ones, by several threads."""
+
+    def __init__(self, tiles: Tiles, right: Floats) -> None:
+        self._tiles, self._shape, self._dtype = tiles, right.shape, right.dtype
+
+    def block(self, left: Floats, out: Floats | None = None) -> Floats:
+        """Covariance of left rows with the right ones: as :meth:`Kernel.block`."""
+        left = np.ascontiguousarray(left, self._dtype)
+        n_right, n_features = self._shape
+        if out is None:
+            out = np.empty((len(left), n_right), self._dtype)
+        tiles = self._tiles.twin()
+        for rows in row_tiles(len(left), n_right, n_features, self._dtype.itemsize):
+            tiles.fill(left[rows], out[rows])
+        return out

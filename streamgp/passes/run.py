@@ -68,14 +68,16 @@ def run_pass(
         total=sum(s.rows for s in chosen), desc=label, unit="row", unit_scale=True, disable=hidden
     ) as bar:
         lengths = iter([span.rows for span in chosen])
-        fold = _folder(settings, lambda: bar.update(next(lengths)))
+        fold = _folder(settings, snapshot, lambda: bar.update(next(lengths)))
         result: T = fold(visit_span, job, ((span, *rows.pieces(span)) for span in chosen), visitor.merge)
     return result
 
 
-def _folder(settings: PassSettings, advance: Callable[[], object]) -> Fold:
+def _folder(settings: PassSettings, snapshot: Snapshot | None, advance: Callable[[], object]) -> Fold:
     client = find_client(settings.client)
     if client is None:
+        if snapshot is not None:
+            _ = snapshot.prepared  # before there are threads that would each make it
         return Threads(settings.tasks_in_flight, advance)
     from streamgp.passes.cluster import Cluster  # only here: importing distributed takes half a second
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from streamgp.kernels import Kernel
+from streamgp.kernels import Kernel, Prepared
 from streamgp.numerics import projection as numerics
 from streamgp.posterior.calibration import UNCALIBRATED, Calibration
 
@@ -85,6 +86,15 @@ class Snapshot:
         """Type of the arithmetic in a pass."""
         return self.active_inputs.dtype
 
+    @cached_property
+    def prepared(self) -> Prepared:
+        """The kernel made ready for the active inputs: once in a process, for all blocks and threads."""
+        return self.kernel.prepared(self.active_inputs)
+
+    def __reduce__(self) -> tuple[type[Snapshot], tuple[Any, ...]]:
+        """Sent to other processes without what each makes for itself."""
+        return Snapshot, (self.kernel, self.active_inputs, self.heads)
+
     def astype(self, dtype: DTypeLike) -> Snapshot:
         """The same posterior for passes in another precision."""
         heads = tuple(head.astype(dtype) for head in self.heads)
@@ -98,7 +108,7 @@ class Snapshot:
         Cost per row: 2 p D flops for the kernel, then D for the means alone, about d² a head with variances.
         Hazard: the variance is a difference; rounding below zero is clamped to zero.
         """
-        block = self.kernel.block(features, self.active_inputs, out=kernel_out)
+        block = self.prepared.block(features, out=kernel_out)
         means = np.empty((len(features), len(self.heads)))
         if not with_variance:
             for number, head in enumerate(self.heads):
@@ -119,10 +129,13 @@ def workspace_bytes(
     kernel: Kernel, rows: int, n_active: int, n_features: int, n_heads: int, itemsize: int
 ) -> int:
     """Temporary bytes of :meth:`Snapshot.marginals` for a block of rows."""
-    block = rows * n_active * itemsize + kernel.workspace_bytes(rows, n_active, n_features, itemsize)
+    block = rows * n_active * itemsize + kernel.tile_bytes(rows, n_active, n_features, itemsize)
     return block + numerics.workspace_bytes(rows, itemsize) + 16 * rows * (n_heads + 1)
 
 
-def snapshot_bytes(n_inputs: int, n_active: int, n_features: int, n_heads: int, itemsize: int) -> int:
+def snapshot_bytes(
+    kernel: Kernel, n_inputs: int, n_active: int, n_features: int, n_heads: int, itemsize: int
+) -> int:
     """Bytes of a snapshot itself: ``n_inputs`` active inputs in all, ``n_active`` in each head."""
-    return n_inputs * n_features * itemsize + n_heads * (n_active * n_active * itemsize + 8 * n_active)
+    inputs = n_inputs * n_features * itemsize + kernel.prepared_bytes(n_inputs, n_features, itemsize)
+    return inputs + n_heads * (n_active * n_active * itemsize + 8 * n_active)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.inference.active_set import ActiveSet, Candidates, catch_up, left_out_marginals, refresh_factor
+from streamgp.inference.active_set import ActiveSet, left_out_marginals, refresh_factor
 from streamgp.kernels import Kernel
+from streamgp.passes.candidates import is_among
 from streamgp.posterior.calibration import calibrate
 from streamgp.training.context import Context, class_counts
+from streamgp.training.marginals import marginals_in_memory
+from streamgp.training.select import pass_precision
 from streamgp.training.state import State
 
 FloatArray = NDArray[np.float64]
@@ -24,31 +28,33 @@ def calibrate_heads(context: Context, state: State) -> State:
         return replace(state, phase="done")
     sample = context.sample
     chosen = np.sort(np.argsort(sample.keys, kind="stable")[:CALIBRATION_ROWS])
-    inputs = context.inputs(sample.features[chosen])
+    rows, features = sample.rows[chosen], sample.features[chosen]
     weights = sample_weights(context, sample.targets[chosen])
     calibrations = []
     for head, (active, likelihood) in enumerate(zip(state.actives, state.likelihoods, strict=True)):
         targets = context.head_targets(sample.targets[chosen], head)
-        mean, variance = sample_marginals(state.kernel, active, sample.rows[chosen], inputs, targets)
+        mean, variance = left_out(context, state.kernel, active, rows, features)
         calibrations.append(calibrate(likelihood, targets, mean, variance, weights))
     state = replace(state, calibrations=tuple(calibrations))
     density = float(np.mean([calibration.log_density for calibration in calibrations]))
     return replace(state.told(left_out_log_density=density), phase="done")
 
 
-def sample_marginals(
-    kernel: Kernel, active: ActiveSet, rows: NDArray[np.int64], inputs: FloatArray, targets: FloatArray
+def left_out(
+    context: Context, kernel: Kernel, active: ActiveSet, rows: NDArray[np.int64], stored: NDArray[Any]
 ) -> tuple[FloatArray, FloatArray]:
-    """Marginals of rows, those of active ones without their own site; from scratch, 2000 rows at a time."""
+    """Marginals of rows (in ascending order), those of active ones without their own site; from scratch.
+
+    To take a site out is to divide by a difference: that needs float64, whatever the others need.
+    """
     active = active.with_capacity(active.count)
     refresh_factor(active, kernel)
-    pieces = []
-    for start in range(0, len(rows), 2000):
-        here = slice(start, start + 2000)
-        block = Candidates.new(rows[here], inputs[here], targets[here], kernel, active.count)
-        catch_up(active, block, kernel, since=0)
-        pieces.append(left_out_marginals(active, block))
-    return np.concatenate([mean for mean, _ in pieces]), np.concatenate([variance for _, variance in pieces])
+    snapshot = active.snapshot(kernel)
+    mean, variance = np.empty(len(rows)), np.empty(len(rows))
+    included = is_among(rows, np.sort(active.rows[: active.count]))
+    for chosen, posterior in ((included, snapshot), (~included, pass_precision(context, snapshot))):
+        mean[chosen], variance[chosen] = marginals_in_memory(context, posterior, stored[chosen])
+    return left_out_marginals(active, rows, mean, variance)
 
 
 def sample_weights(context: Context, encoded: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from streamgp.data import Span
 from streamgp.data.standardize import Standardize
@@ -109,9 +109,9 @@ class Context:
             return "approximate" if self.settings.learning is None else "refine"
         return "infer" if self.settings.inference == "ep" else "calibrate"
 
-    def inputs(self, stored: NDArray[Any]) -> FloatArray:
-        """Stored features as the model sees them, exactly: standardised in float64."""
-        return self.prepared.standardizer.apply(stored, np.float64)
+    def inputs(self, stored: NDArray[Any], dtype: DTypeLike = np.float64) -> NDArray[Any]:
+        """Stored features as the model sees them: standardised, exactly unless in float32."""
+        return self.prepared.standardizer.apply(stored, dtype)
 
     def head_targets(self, encoded: FloatArray, head: int) -> FloatArray:
         """What a head has to learn from encoded targets."""

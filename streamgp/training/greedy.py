@@ -82,7 +82,8 @@ def _grow_window(
     learners: Sequence[Learner], kernel: Kernel, selection: IVM, stop: int, generator: np.random.Generator
 ) -> list[Learner]:
     """Inclusions with all candidates of the learners kept current."""
-    learners = list(learners)
+    learners, inputs = list(learners), learners[0].candidates.inputs
+    columns = kernel.prepared(inputs)
     while learners[0].active.count < stop:
         total, sites = _scored(learners, selection)
         slot = int(np.argmax(total))  # the lowest row among equals
@@ -91,8 +92,7 @@ def _grow_window(
         if learners[0].active.count == 0:
             # Where all scores are equal (a stationary kernel), the first pick is as good as any.
             slot = int(generator.choice(np.flatnonzero(total >= total[slot] * (1.0 - TIE))))
-        inputs = learners[0].candidates.inputs
-        column = kernel.block(inputs, inputs[slot : slot + 1])[:, 0].astype(np.float64, copy=False)
+        column = columns.block(inputs[slot : slot + 1])[0]
         for number, learner in enumerate(learners):
             precision, precision_mean = (float(site[slot]) for site in sites[number])
             if precision <= selection.least_precision:  # possible only where others wanted this row

@@ -172,7 +172,10 @@ def _density(state: State, tasks: list[Task], selected: list[tuple[ActiveSet, Ca
             catch_up(active, held, state.kernel, since=0)
             targets, mean, variance = held.targets, held.mean, held.variance
         else:
-            targets, (mean, variance) = candidates.targets, left_out_marginals(active, candidates)
+            targets, (mean, variance) = (
+                candidates.targets,
+                left_out_marginals(active, candidates.rows, candidates.mean, candidates.variance),
+            )
         total += calibrate(state.likelihoods[task.head], targets, mean, variance).log_density
     return total / len(selected)
 

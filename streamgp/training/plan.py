@@ -68,6 +68,7 @@ class MemoryPlan:
     span_rows: int
     tasks_in_flight: int
     model_bytes: int
+    pass_model_bytes: int
     candidate_bytes: int
     task_bytes: int
     candidate_share: int
@@ -75,15 +76,15 @@ class MemoryPlan:
     threads: int
 
     def tasks_at(self, itemsize: int) -> int:
-        """Tasks in flight for passes between stages: stubs are not held then, and float32 needs less."""
+        """Tasks in flight for passes in a precision: float32 needs less."""
         demand = replace(self.demand, itemsize=itemsize)
         task = _span_bytes(demand.rows, self.span_rows) + _block_bytes(demand, self.rows_per_block)
-        room = self.candidate_share + 8 * self.n_candidates * self.n_active
+        room = self.budget - _reserve(self.budget) - _pass_model_bytes(demand) - self.candidate_share
         return max(1, min(self.threads, room // task))
 
-    def candidates_at(self, n_active: int) -> int:
+    def candidates_at(self, n_active: int, itemsize: int = 8) -> int:
         """Candidates that fit while the active set grows to ``n_active``: |J| d ≤ B [IVM2006] section 3.2."""
-        most = self.candidate_share // _candidate_bytes(self.demand, n_active)
+        most = self.candidate_share // _candidate_bytes(self.demand, n_active, itemsize)
         n_rows = self.demand.rows.n_rows
         return n_rows if most >= n_rows else min(most, MOST_CANDIDATES)
 
@@ -96,20 +97,21 @@ class MemoryPlan:
     @property
     def total_bytes(self) -> int:
         """Upper bound of what will be in use at once, beside Python and its libraries."""
-        tasks = self.tasks_in_flight * self.task_bytes
-        return self.model_bytes + self.candidate_bytes + tasks + _reserve(self.budget)
+        passing = self.pass_model_bytes + self.tasks_in_flight * self.task_bytes
+        return max(self.model_bytes, passing) + self.candidate_bytes + _reserve(self.budget)
 
     def __str__(self) -> str:
         """A table: what, how much of it, bytes."""
         scratch = [("sites of all rows, on disk", "", self.scratch_bytes)] if self.scratch_bytes else []
         lines = [
             ("active set: inputs, factors", f"{self.n_active} rows", self.model_bytes),
-            ("candidates J: inputs, stubs M", f"{self.n_candidates} rows", self.candidate_bytes),
+            ("or, in passes, the posterior", "", self.pass_model_bytes),
             (
-                f"tasks: {self.span_rows} rows read, {self.rows_per_block} at a time",
+                f"  and tasks: {self.span_rows} rows read, {self.rows_per_block} at a time",
                 f"{self.tasks_in_flight} in flight",
                 self.tasks_in_flight * self.task_bytes,
             ),
+            ("candidates J: inputs, stubs M", f"{self.n_candidates} rows", self.candidate_bytes),
             ("reserve", "", _reserve(self.budget)),
             ("in all", "", self.total_bytes),
             ("budget", "", self.budget),
@@ -121,8 +123,8 @@ class MemoryPlan:
 def make_plan(demand: Demand, budget: int, threads: int) -> MemoryPlan:
     """Divide the budget, or say what would fit.
 
-    The model comes first; half of the rest is for tasks, half for candidates (|J| d ≤ B, [IVM2006]
-    section 3.2), of which a fitted model has none.
+    The model comes first. Half of the rest is for candidates (|J| d ≤ B, [IVM2006] section 3.2), of which a
+    fitted model has none. Factors are not held while a pass runs, so tasks have their place too.
     """
     plan = _divide(demand, budget, threads)
     if plan is not None:
@@ -155,19 +157,21 @@ def _smallest(holds: Callable[[int], bool], most: int) -> int:
 
 def _divide(demand: Demand, budget: int, threads: int) -> MemoryPlan | None:
     """The plan, or None where not even one small task fits beside the model."""
-    model = _model_bytes(demand)
+    model, passing = _model_bytes(demand), _pass_model_bytes(demand)
     room = budget - model - _reserve(budget)
-    share = room if demand.fitted else room // 2
+    if room < 0:
+        return None
+    candidate_share = 0 if demand.fitted else room // 2
+    share = budget - passing - _reserve(budget) - candidate_share
     tasks = [_task(demand, rows_per_block, share) for rows_per_block in ROWS_PER_BLOCK]
     # The largest blocks of which several fit side by side; where none do, of which two fit, or one.
     fitting = [task for many in (SIDE_BY_SIDE, 2, 1) for task in tasks if many * task[2] <= share]
     if not fitting:
         return None
     rows_per_block, span_rows, task_bytes = fitting[0]
-    row = _candidate_bytes(demand, demand.n_active)
-    most = share // row
+    row = _candidate_bytes(demand, demand.n_active, 8)
+    most = candidate_share // row
     n_candidates = demand.rows.n_rows if most >= demand.rows.n_rows else min(most, MOST_CANDIDATES)
-    n_candidates = 0 if demand.fitted else n_candidates
     return MemoryPlan(
         budget=budget,
         n_active=demand.n_active,
@@ -176,9 +180,10 @@ def _divide(demand: Demand, budget: int, threads: int) -> MemoryPlan | None:
         span_rows=span_rows,
         tasks_in_flight=min(threads, share // task_bytes),
         model_bytes=model,
+        pass_model_bytes=passing,
         candidate_bytes=n_candidates * row,
         task_bytes=task_bytes,
-        candidate_share=share,
+        candidate_share=candidate_share,
         demand=demand,
         threads=threads,
     )
@@ -196,30 +201,34 @@ def _reserve(budget: int) -> int:
 
 
 def _model_bytes(demand: Demand) -> int:
-    """Active inputs and the snapshot of all heads; factor and two matrices of scratch for one at a time.
+    """What a pass needs; factor and two matrices of scratch for one head at a time, hottest candidates."""
+    d, p = demand.n_active, demand.rows.n_features
+    if demand.fitted:
+        return _pass_model_bytes(demand)
+    return _pass_model_bytes(demand) + 3 * 8 * d * d + 8 * min(HOT_ROWS, demand.rows.n_rows) * (4 * p + d)
 
-    Active rows are met again among the best candidates of a pass, and the hottest candidates are copied.
-    """
+
+def _pass_model_bytes(demand: Demand) -> int:
+    """The snapshot of all heads; unless fitted, active inputs, which are met again among the best rows."""
     d, p, heads = demand.n_active, demand.rows.n_features, demand.n_heads
-    snapshot = snapshot_bytes(demand.n_inputs, d, p, heads, demand.itemsize)
+    snapshot = snapshot_bytes(demand.kernel, demand.n_inputs, d, p, heads, demand.itemsize)
     if demand.fitted:
         return snapshot
     again = heads * d * POOL_COPIES * demand.rows.feature_bytes()
-    hot = 8 * min(HOT_ROWS, demand.rows.n_rows) * (p + d)
     sweeps = inducing_bytes(d, p, heads, demand.itemsize) if demand.over_all_rows else 0
-    return heads * 8 * d * p + 3 * 8 * d * d + snapshot + int(again) + hot + sweeps
+    return heads * 8 * d * p + snapshot + int(again) + sweeps
 
 
-def _candidate_bytes(demand: Demand, n_active: int) -> int:
+def _candidate_bytes(demand: Demand, n_active: int, itemsize: int) -> int:
     """One candidate: its stub, its inputs wherever they are held, its marginals.
 
     Inputs as stored: the sample with the rows held out (one for every four), the pool of every head while it
-    is merged; in float64: of one head. Stubs are kept for one head at a time, unless heads share rows.
+    is merged; standardised: of one head. Stubs are kept for one head at a time, unless heads share rows.
     """
-    stubs = 8 * n_active * (demand.n_heads if demand.shared else 1)
+    stubs = itemsize * n_active * (demand.n_heads if demand.shared else 1)
     stored = demand.rows.feature_bytes() * (1.25 + demand.n_heads * POOL_COPIES)
     scalars = 8 * (16 + 3 * demand.n_heads * (3 + demand.n_heads))
-    return int(stored) + 8 * demand.rows.n_features + stubs + scalars
+    return int(stored) + itemsize * demand.rows.n_features + stubs + scalars
 
 
 def _block_bytes(demand: Demand, rows: int) -> int:
