@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from streamgp.kernels.inner_product_tiles import LinearTiles
+from streamgp.kernels.stationary_tiles import StationaryTiles
 from streamgp.kernels.tiles import Doubles, Floats, Scratch, Tiles
 
 
@@ -18,13 +20,17 @@ def total(arrays: Sequence[Doubles]) -> Doubles:
 
 
 class SumTiles(Tiles):
-    """Σ of parts; parts that vanish cost nothing, and the first that does not needs no temporary."""
+    """Σ of parts; parts that vanish cost nothing, and the first that does not needs no temporary.
+
+    An RBF and a linear kernel are filled from one matrix product.
+    """
 
     def __init__(self, parts: Sequence[Tiles]) -> None:
         super().__init__()
         self._parts = parts
         self._living = [part for part in parts if not part.vanishes]
         self.vanishes = not self._living
+        self._pair = _with_common_products(self._living)
 
     def twin(self) -> SumTiles:
         """Twins of all parts."""
@@ -35,9 +41,17 @@ class SumTiles(Tiles):
         if self.vanishes:
             out[...] = 0.0
             return
-        self._living[0].fill(left, out)
-        for part in self._living[1:]:
+        for part in self._begun(left, out):
             part.add_to(left, out)
+
+    def _begun(self, left: Floats, out: Floats) -> list[Tiles]:
+        """Assign the values of one part, or of the pair, to out; the parts that are still to be added."""
+        if self._pair is not None:
+            rbf, linear = self._pair
+            if rbf.fill_with_linear(left, out, linear.variance):
+                return [part for part in self._living if part is not rbf and part is not linear]
+        self._living[0].fill(left, out)
+        return self._living[1:]
 
     def contract(self, left: Floats, weights: Floats) -> None:
         """Every part takes the same weights."""
@@ -51,6 +65,13 @@ class SumTiles(Tiles):
     def input_gradient(self) -> Doubles:
         """Sum over the parts."""
         return total([part.input_gradient() for part in self._parts])
+
+
+def _with_common_products(parts: Sequence[Tiles]) -> tuple[StationaryTiles, LinearTiles] | None:
+    """The first two parts that can be filled from one matrix product."""
+    stationary = [part for part in parts if isinstance(part, StationaryTiles) and part.shares_products]
+    linear = [part for part in parts if isinstance(part, LinearTiles)]
+    return (stationary[0], linear[0]) if stationary and linear else None
 
 
 class ProductTiles(Tiles):

@@ -25,7 +25,7 @@ class LinearTiles(Tiles):
 
     def __init__(self, variance: float, right: Floats) -> None:
         super().__init__()
-        self._variance, self._scaled_right = variance, right * right.dtype.type(variance)
+        self.variance, self._scaled_right = variance, right * right.dtype.type(variance)
         self._moment: Doubles | None = None
 
     def fill(self, left: Floats, out: Floats) -> None:
@@ -43,7 +43,7 @@ class LinearTiles(Tiles):
 
     def input_gradient(self) -> Doubles:
         """For each right row and feature."""
-        return np.zeros(self._scaled_right.shape) if self._moment is None else self._variance * self._moment
+        return np.zeros(self._scaled_right.shape) if self._moment is None else self.variance * self._moment
 
 
 class PolynomialTiles(Tiles):

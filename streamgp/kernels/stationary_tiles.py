@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from streamgp.kernels.tiles import Doubles, Floats, Scratch, Tiles
 from streamgp.numerics.kernel_contractions import contract_close_pairs, contract_stationary_tile
-from streamgp.numerics.kernel_sweeps import RBF, refine_tile, scale_rows, stationary_tile
+from streamgp.numerics.kernel_sweeps import RBF, rbf_and_linear_tile, refine_tile, scale_rows, stationary_tile
 
 _TOLERANCE = {4: 4e-6, 8: 2e-11}
 """Error of a kernel value, relative to its variance, that may be left by the difference of norms."""
@@ -43,6 +43,7 @@ class StationaryTiles(Tiles):
         self._inverse_scale = np.broadcast_to(1.0 / np.asarray(lengthscale), n_features).astype(right.dtype)
         # The sum over max(d, 1) is the mean, and zero where there are no rows.
         self._center = (right.sum(axis=0, dtype=np.float64) / max(n_active, 1)).astype(right.dtype)
+        self._right_by_center = right @ self._center
         self._scaled_right = np.empty_like(right)
         self._right_half_norms = np.empty(n_active, right.dtype)
         scale_rows(right, self._center, self._inverse_scale, self._scaled_right, self._right_half_norms)
@@ -59,6 +60,32 @@ class StationaryTiles(Tiles):
         """Assign kernel values to out."""
         _, left_half, right_half, _ = self._products(left, out)
         stationary_tile(out, left_half, right_half, self._family, self._variance)
+
+    @property
+    def shares_products(self) -> bool:
+        """Whether :meth:`fill_with_linear` can be used: an RBF with one lengthscale."""
+        return self._family == RBF and not self._per_feature
+
+    def fill_with_linear(self, left: Floats, out: Floats, linear: float) -> bool:
+        """Assign the values of this kernel plus ``linear`` x·z, from one matrix product; or say it cannot.
+
+        x·z = lengthscale² x̃ᵀz̃ + m·x + m·z − |m|², m the mean of the right rows
+        It cannot where products had to be refined: then what is left in out is of no use.
+        """
+        _, left_half, right_half, refined = self._products(left, out)
+        if refined is not None:
+            return False
+        right_offset = linear * self._right_by_center
+        left_offset = linear * (left @ self._center - self._center @ self._center)
+        slope = linear / float(self._inverse_scale[0]) ** 2 if len(self._inverse_scale) else 0.0
+        rbf_and_linear_tile(
+            out,
+            (left_half, right_half),
+            (left_offset.astype(out.dtype), right_offset.astype(out.dtype)),
+            self._variance,
+            slope,
+        )
+        return True
 
     def contract(self, left: Floats, weights: Floats) -> None:
         """Add this tile's share to both gradients."""

@@ -104,6 +104,31 @@ def stationary_tile(
 
 
 @compiled
+def rbf_and_linear_tile(
+    products: Floats,
+    half_norms: tuple[Floats, Floats],
+    offsets: tuple[Floats, Floats],
+    variance: float,
+    slope: float,
+) -> None:
+    """Replace inner products of scaled inputs by the sum of an RBF and a linear function of them.
+
+    products ← v exp(min(products − a − b, 0)) + slope products + o + q
+    v variance; (a, b) half_norms, (o, q) offsets, of left rows (c,) and of right rows (d,)
+    Shapes: products (c, d).  Cost: O(c d), one sweep.  Hazard: as :func:`stationary_tile`.
+    """
+    v, w, zero = products.dtype.type(variance), products.dtype.type(slope), products.dtype.type(0.0)
+    left_half, right_half = half_norms
+    left_offset, right_offset = offsets
+    for i in range(products.shape[0]):
+        row, half, offset = products[i], left_half[i], left_offset[i]
+        for j in range(row.size):
+            product = row[j]
+            s = product - half - right_half[j]
+            row[j] = v * fast_exp(zero if s > zero else s) + w * product + (offset + right_offset[j])
+
+
+@compiled
 def _doubtful_row(
     row: Floats,
     left_half: Any,

@@ -24,6 +24,13 @@ def selection_of(context: Context) -> Predictive:
     return selection
 
 
+def ends_pass(context: Context, count: int) -> bool:
+    """Whether so many blocks are the sample's, or those and whole passes."""
+    in_memory = _in_memory(context)
+    in_pass = in_memory if context.holds_all_rows else _span_groups(context)
+    return count >= in_memory and (count - in_memory) % in_pass == 0
+
+
 def n_blocks(context: Context) -> int:
     """How many blocks there are: first those of the sample in memory, then those of the passes."""
     selection = selection_of(context)

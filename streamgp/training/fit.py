@@ -52,7 +52,7 @@ from streamgp.training.prepare import Prepared, prepare
 from streamgp.training.select import pass_precision, select_stage
 from streamgp.training.starts import default_kernel
 from streamgp.training.state import State
-from streamgp.training.sweep import begin, update, visit_block
+from streamgp.training.sweep import begin, look, update, visit_block
 
 FloatArray = NDArray[np.float64]
 logger = logging.getLogger(__name__)
@@ -124,6 +124,8 @@ def _step(context: Context, state: State, save: Callable[[State], None]) -> Stat
         following = begin(context, state)
     elif state.phase == "sweep":
         following = visit_block(context, state)
+    elif state.phase == "look":
+        following = look(context, state)
     elif state.phase == "update":
         following = update(context, state, save)
     elif state.phase == "learn":

@@ -26,6 +26,14 @@ class Best(NamedTuple):
     likelihoods: tuple[Likelihood, ...]
 
 
+class Kept(NamedTuple):
+    """Active sets that were best so far, with what they were chosen under."""
+
+    kernel: Kernel
+    likelihoods: tuple[Likelihood, ...]
+    actives: tuple[ActiveSet, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class State:
     """The state of a fit.
@@ -44,6 +52,7 @@ class State:
     step: int = 0
     round: int = 0
     best: Best | None = None
+    kept: Kept | None = None
     evaluations: dict[str, NDArray[Any]] = field(default_factory=dict)
     sweeps: SweepState | None = None
     history: tuple[dict[str, Any], ...] = ()
@@ -61,8 +70,7 @@ class State:
         """JSON and arrays for the disk; factors are left out, they follow from the sites."""
         header = {
             "phase": self.phase,
-            "kernel": self.kernel.to_json(),
-            "likelihoods": [likelihood.to_json() for likelihood in self.likelihoods],
+            **_parameters_to_json(self.kernel, self.likelihoods),
             "calibrations": [list(calibration) for calibration in self.calibrations],
             "stopped": list(self.stopped),
             "step": self.step,
@@ -72,6 +80,9 @@ class State:
         }
         arrays = _actives_to_arrays(self.actives)
         arrays |= {f"evaluations/{name}": array for name, array in self.evaluations.items()}
+        if self.kept is not None:
+            header["kept"] = _parameters_to_json(self.kept.kernel, self.kept.likelihoods)
+            arrays |= {f"kept/{name}": array for name, array in _actives_to_arrays(self.kept.actives).items()}
         if self.sweeps is not None:
             header["sweeps"], moments = self.sweeps.to_record()
             arrays |= {f"sweeps/{name}": array for name, array in moments.items()}
@@ -80,16 +91,18 @@ class State:
     @staticmethod
     def from_record(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> State:
         """The state that was written."""
+        kernel, likelihoods = _parameters_from_json(header)
         return State(
             phase=header["phase"],
-            kernel=kernel_from_json(header["kernel"]),
-            likelihoods=tuple(likelihood_from_json(item) for item in header["likelihoods"]),
+            kernel=kernel,
+            likelihoods=likelihoods,
             actives=_actives_from_arrays(arrays),
             calibrations=tuple(Calibration(*values) for values in header["calibrations"]),
             stopped=tuple(header["stopped"]),
             step=header["step"],
             round=header["round"],
             best=None if header["best"] is None else _best_from_json(header["best"]),
+            kept=_kept_from_record(header["kept"], _under("kept/", arrays)) if "kept" in header else None,
             evaluations=_under("evaluations/", arrays),
             sweeps=SweepState.from_record(header["sweeps"], _under("sweeps/", arrays))
             if "sweeps" in header
@@ -122,11 +135,25 @@ def _under(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[An
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
+def _parameters_to_json(kernel: Kernel, likelihoods: tuple[Likelihood, ...]) -> dict[str, Any]:
+    return {
+        "kernel": kernel.to_json(),
+        "likelihoods": [likelihood.to_json() for likelihood in likelihoods],
+    }
+
+
+def _parameters_from_json(document: dict[str, Any]) -> tuple[Kernel, tuple[Likelihood, ...]]:
+    likelihoods = tuple(likelihood_from_json(item) for item in document["likelihoods"])
+    return kernel_from_json(document["kernel"]), likelihoods
+
+
 def _best_to_json(best: Best) -> dict[str, Any]:
-    likelihoods = [likelihood.to_json() for likelihood in best.likelihoods]
-    return {"density": best.density, "kernel": best.kernel.to_json(), "likelihoods": likelihoods}
+    return {"density": best.density, **_parameters_to_json(best.kernel, best.likelihoods)}
 
 
 def _best_from_json(document: dict[str, Any]) -> Best:
-    likelihoods = tuple(likelihood_from_json(item) for item in document["likelihoods"])
-    return Best(document["density"], kernel_from_json(document["kernel"]), likelihoods)
+    return Best(document["density"], *_parameters_from_json(document))
+
+
+def _kept_from_record(document: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Kept:
+    return Kept(*_parameters_from_json(document), _actives_from_arrays(arrays))

@@ -21,12 +21,13 @@ from streamgp.passes.candidates import Pool
 from streamgp.persistence import EvaluationLog
 from streamgp.selection import stratified_quotas
 from streamgp.selection.predictive import PASS
-from streamgp.training.blocks import n_blocks, read_block, selection_of
+from streamgp.training.blocks import ends_pass, n_blocks, read_block, selection_of
 from streamgp.training.context import Context
 from streamgp.training.exchange import Visited, offer_block
 from streamgp.training.heads import active_set, head_groups, propagate, side_by_side
 from streamgp.training.hyperparameters import pack, unpack
 from streamgp.training.infer import converged
+from streamgp.training.look_back import look_back
 from streamgp.training.starts import start_kernels
 from streamgp.training.state import State
 
@@ -51,7 +52,7 @@ def begin(context: Context, state: State) -> State:
     )
     state, found = converged(context, replace(state, actives=actives), FOR_PREDICTION)
     state = _told(state, found)
-    return replace(state, phase="update" if context.settings.learning is not None else "sweep")
+    return replace(state, phase="update" if context.settings.learning is not None else "look")
 
 
 def visit_block(context: Context, state: State) -> State:
@@ -89,10 +90,22 @@ def visit_block(context: Context, state: State) -> State:
         full=full,
         log_evidence_active=sum(result.log_evidence for result in visited),
     )
+    if _is_done(context, state) or ends_pass(context, state.round):
+        return replace(state, phase="look")
+    return replace(state, phase=_after_block(context, state))
+
+
+def look(context: Context, state: State) -> State:
+    """After every pass, and before the first: keep the best active sets; after the last, return to them."""
+    is_last = _is_done(context, state)
+    state = look_back(context, state, is_last=is_last)
+    return replace(state, phase=context.after_selection if is_last else _after_block(context, state))
+
+
+def _after_block(context: Context, state: State) -> str:
+    """Learning, every few blocks; else the next block."""
     due = context.settings.learning is not None and state.round % selection_of(context).update_every == 0
-    if _is_done(context, state):
-        return replace(state, phase=context.after_selection)
-    return replace(state, phase="update" if due else "sweep")
+    return "update" if due and state.round > 0 else "sweep"
 
 
 def update(context: Context, state: State, save: Callable[[State], None]) -> State:
@@ -118,7 +131,7 @@ def update(context: Context, state: State, save: Callable[[State], None]) -> Sta
     kernel, likelihoods = unpack(state.kernel, state.likelihoods, found.x)
     state = replace(state, kernel=kernel, likelihoods=likelihoods, evaluations={})
     state, propagated = converged(context, state, FOR_PREDICTION)
-    return replace(_told(state, propagated), phase="sweep")
+    return replace(_told(state, propagated), phase="sweep" if state.round > 0 else "look")
 
 
 def penalised_evidence(context: Context, state: State, vector: FloatArray) -> tuple[float, FloatArray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -216,6 +217,25 @@ def test_workspace_is_bounded_with_many_features(kernel, dtype):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak <= kernel.workspace_bytes(500, 2000, 400, out.itemsize) < 4 * peak
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_one_prepared_kernel_serves_several_threads(kernel):
+    left, right = rows((4000, 3)), rows((40, 3), 1)
+    prepared = kernel.prepared(right)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(prepared.block, np.split(left, 8)))
+    np.testing.assert_array_equal(np.concatenate(found), kernel.block(left, right))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("offset", [0.0, 3.0, 1e4])
+def test_linear_values_from_the_products_of_an_rbf(offset, dtype):
+    left, right = (rows((300, 3), seed) + offset for seed in range(2))
+    left, right = left.astype(dtype), right.astype(dtype)
+    found = (RBF(2.0, 0.7) + Linear(0.3)).block(left, right)
+    expected = RBF(2.0, 0.7).block(left, right) + Linear(0.3).block(left, right)
+    np.testing.assert_allclose(found, expected, rtol=100 * np.finfo(dtype).eps, atol=TOLERANCE[dtype])
 
 
 def test_tiles_cover_all_rows():

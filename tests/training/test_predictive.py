@@ -175,6 +175,22 @@ def test_sorted_files_larger_than_the_sample_do_no_harm(sorted_store, selection,
     assert model.score(X, y) > plain.score(X, y) - 0.03 > 0.94
 
 
+@pytest.mark.parametrize(
+    "selection", [FPASS(n_pass=2, p_exc=0.1), PASS(n_init=60, n_pass=2)], ids=["fpass", "pass"]
+)
+def test_noisy_labels_leave_the_best_active_set_that_was_met(selection):
+    X, y = rings(4000, features=2)
+    noisy = np.where(np.random.default_rng(1).random(4000) < 0.25, 1 - y, y)
+    settings = {"kernel": RBF(4.0, 1.0), "learn_hyperparameters": False, "random_state": 0}
+    model = streamgp.fit_stream((X, noisy), n_active=60, selection=selection, **settings)
+    looks = [entry for entry in model.history_ if "loss" in entry]
+    assert len(looks) == 2
+    assert any(
+        look["loss"] > look["loss_before"] for look in looks
+    )  # exchanges have done harm, and were undone
+    assert model.score(*rings(2000, seed=5, features=2)) > 0.83
+
+
 def test_the_same_bits_on_threads_and_on_a_cluster(sorted_store, cluster_client):
     store, X, _ = sorted_store
     found = [
