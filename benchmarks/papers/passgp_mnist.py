@@ -56,7 +56,7 @@ def main() -> None:
     parser.add_argument("--degree", type=int, default=9)
     parser.add_argument("--offset", type=float, default=1.0)
     parser.add_argument("--kernel-variance", type=float, default=100.0)
-    parser.add_argument("--learn", action="store_true", help="the kernel's parameters, by the evidence")
+    parser.add_argument("--learn", action="store_true", help="the kernel's parameters")
     parser.add_argument("--fold", type=int, choices=range(6), default=None)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--memory-budget", default="6GiB")
@@ -64,7 +64,7 @@ def main() -> None:
     options = parser.parse_args()
     digits = split(options)
     warm_up()
-    selection = FPASS(p_exc=options.p_exc, n_pass=options.passes, update_every=10, most_steps=4)
+    selection = FPASS(p_exc=options.p_exc, n_pass=options.passes)
     if options.method == "pass":
         selection = PASS(
             p_inc=options.p_inc,
@@ -72,8 +72,6 @@ def main() -> None:
             p_exc=options.p_exc,
             n_init=options.initial,
             n_pass=options.passes,
-            update_every=10,
-            most_steps=4,
         )
     model, row = fit_ten(
         digits,

@@ -80,8 +80,9 @@ class PASS:
         How often all rows are visited.
     block_rows : int
         Rows that are scored with one posterior; then rows enter and leave, and it is updated.
-    update_every : int
-        Blocks between two updates of the hyperparameters, where they are learned.
+    update_every : int, optional
+        Blocks between two updates of the hyperparameters by the evidence of the active sets, as in the paper.
+        None: they are learned once, on a random sample, as for the IVM: hard rows alone mislead the evidence.
     most_steps : int
         Steps of the optimiser in one such update.
     p_exc : float
@@ -91,12 +92,12 @@ class PASS:
     Regression has no such probabilities: there it is the predictive density relative to its peak.
     """
 
-    p_inc: float = 0.8
+    p_inc: float = 0.7
     p_del: float = 0.9
     n_init: int = 300
     n_pass: int = 4
     block_rows: int = 750
-    update_every: int = 6
+    update_every: int | None = None
     most_steps: int = 6
     p_exc: float = 0.02
 
@@ -137,7 +138,7 @@ class FPASS:
     p_exc: float = 0.02
     n_pass: int = 4
     block_rows: int = 750
-    update_every: int = 8
+    update_every: int | None = None
     most_steps: int = 6
 
     def __post_init__(self) -> None:
@@ -165,7 +166,7 @@ def _check_visits(selection: Predictive) -> None:
     if isinstance(selection, PASS):
         counts["n_init"] = selection.n_init
     for name, count in counts.items():
-        if count < 1:
+        if count is not None and count < 1:
             raise ParameterError(f"{name} must be at least 1, not {count!r}")
 
 

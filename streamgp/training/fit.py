@@ -191,7 +191,9 @@ def _first_state(context: Context) -> State:
 
 def _first_phase(context: Context) -> str:
     settings = context.settings
-    if isinstance(settings.selection, Predictive):
+    if isinstance(settings.selection, Predictive) and (
+        settings.learning is None or settings.selection.update_every is not None
+    ):
         return "begin"
     if settings.inference == "fitc":
         return "evidence" if settings.learning is not None else selection_phase(context)

@@ -35,14 +35,14 @@ def look_back(context: Context, state: State, *, is_last: bool) -> State:
     """
     now, best = Kept(state.kernel, state.likelihoods, state.actives), state.kept
     if best is None:
-        return replace(state, kept=now)
+        return replace(state.told(n_active=[active.count for active in now.actives]), kept=now)
     judges = _judges(context)
     known = np.unique(np.concatenate([active.rows for kept in (best, now) for active in kept.actives]))
     judges = judges.take(np.flatnonzero(~is_among(judges.rows, known)))
     if len(judges.rows) == 0:
-        return replace(state, kept=now)
+        return replace(state.told(judges=0), kept=now)
     before, after = (_loss(context, kept, judges) for kept in (best, now))
-    state = state.told(loss_before=before, loss=after)
+    state = state.told(judges=len(judges.rows), loss_before=before, loss=after)
     if after <= before:
         return replace(state, kept=now)
     if not is_last:
