@@ -5,7 +5,6 @@ These objects live for one call; they hold scratch memory and running sums, whic
 
 from __future__ import annotations
 
-import copy
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any, Self
@@ -60,10 +59,9 @@ class Tiles(ABC):
 
     def twin(self) -> Self:
         """The same right rows, not copied, with scratch memory of its own: for another thread to fill."""
-        twin = copy.copy(self)
+        twin = object.__new__(type(self))
         for name, value in vars(self).items():
-            if isinstance(value, Scratch):
-                setattr(twin, name, Scratch())
+            setattr(twin, name, Scratch() if isinstance(value, Scratch) else value)
         return twin
 
     @abstractmethod

@@ -61,6 +61,9 @@ def checked_number(owner: str, name: str, value: object, *, positive: bool = Fal
 def as_rows(*columns: npt.ArrayLike) -> tuple[FloatArray, ...]:
     """The columns broadcast to one length, contiguous and in float64."""
     arrays = [np.atleast_1d(np.asarray(column, dtype=np.float64)) for column in columns]
+    first = arrays[0].shape
+    if len(first) == 1 and all(array.shape == first and array.flags.c_contiguous for array in arrays):
+        return tuple(arrays)  # the usual case: greedy selection asks a thousand times a second
     try:
         shape = np.broadcast_shapes(*(array.shape for array in arrays))
     except ValueError:

@@ -26,6 +26,7 @@ from streamgp.likelihoods import Likelihood
 from streamgp.passes.run import available_threads
 from streamgp.persistence import EvaluationLog
 from streamgp.selection.inducing import EvidenceGain, Kmeans
+from streamgp.selection.predictive import Predictive
 from streamgp.training.calibrate import sample_weights
 from streamgp.training.context import Context
 from streamgp.training.fitc_starts import rough_twin
@@ -158,7 +159,10 @@ def _thinned(inputs: FloatArray, size: int) -> FloatArray:
 
 def selection_phase(context: Context) -> str:
     """The phase that chooses the inducing inputs."""
-    return "inducing" if isinstance(context.settings.selection, Kmeans | EvidenceGain) else "select"
+    selection = context.settings.selection
+    if isinstance(selection, Predictive):
+        return "begin"
+    return "inducing" if isinstance(selection, Kmeans | EvidenceGain) else "select"
 
 
 def refine(context: Context, state: State, save: Callable[[State], None]) -> State:
