@@ -9,9 +9,9 @@ the largest d (expected 1), in d at the largest n (expected 2). Hyperparameters 
 ``--learn``: learning works on a sample, so its time is the same for every n.
 
 The share of BLAS is the time that the fit's matrix products alone would take at the rates measured in the
-same process, over the fit's time. Counted are, for every pass over the rows with a active rows, n (2 p a +
-a²) flops in the pass's precision on all cores, and for every stage of selection that brings |J| candidates
-to b active rows, |J| (2 p b + b²) flops in float64 on one core; learning and calibration are left out.
+same process, over the fit's time. Counted are, in the precision of passes and on all cores, for every pass
+over the rows with a active rows n (2 p a + a²) flops, and for every stage of selection that brings |J|
+candidates to b active rows |J| (2 p b + b²) flops; learning and calibration are left out.
 """
 
 from __future__ import annotations
@@ -70,8 +70,7 @@ def blas_seconds(model: StreamGPClassifier, n_rows: int) -> float:
     passes = [size for size, count in stages[:-1] if count < n_rows]
     pass_flops = sum(n_rows * (2.0 * p * size + float(size) ** 2) for size in passes)
     stage_flops = sum(count * (2.0 * p * size + float(size) ** 2) for size, count in stages)
-    pass_rate = gemm_rate(model.model_.snapshot.dtype, available_threads())
-    return pass_flops / pass_rate + stage_flops / gemm_rate(np.float64, 1)
+    return (pass_flops + stage_flops) / gemm_rate(model.model_.snapshot.dtype, available_threads())
 
 
 def measure(path: Path, options: argparse.Namespace) -> None:
