@@ -25,6 +25,7 @@ SMOKE = {
     "benchmarks.papers.ivm2006_table2": "--synthetic --digits 9 --scale-active 0.01 --entries 8000",
     "benchmarks.papers.passgp_evidence": "--synthetic --p-inc 0.6 --most-active 200 --accurate --full",
     "benchmarks.papers.passgp_ijcnn": "--synthetic --active 20 --peers",
+    "benchmarks.papers.passgp_initial": "--synthetic --active 20 --seeds 0 1",
     "benchmarks.papers.passgp_mnist": "--synthetic --active 30",
     "benchmarks.papers.passgp_representer": "--synthetic --digits 3 --active 60",
     "benchmarks.papers.passgp_usps": "--synthetic --active 30 --most-active 40 --methods pass fpass ivm+ep",
