@@ -89,11 +89,11 @@ class StreamGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.scratch = scratch
         self.progress = progress
 
-    def fit(self, X: Any, y: Any) -> Self:
-        """Fit to arrays in memory, or to Dask arrays."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to arrays in memory, or to Dask arrays; ``sample_weight`` as for :meth:`fit_stream`."""
         if not isinstance(X, dask.array.Array):
             X, y = validate_data(self, X, y, dtype="numeric", y_numeric=True)
-        return self.fit_stream((X, y))
+        return self.fit_stream((X, y), sample_weight=sample_weight)
 
     def fit_stream(self, store: Store, x: str = "X", y: str = "y", *, sample_weight: Any = None) -> Self:
         """Fit to a Zarr group (path, URL or ``zarr.Group``) or to a pair of arrays, chunk by chunk.

@@ -21,7 +21,7 @@ from streamgp.likelihoods import Gaussian
 from streamgp.posterior import Snapshot
 from streamgp.posterior.precision import WORTHWHILE, choose_dtype
 from streamgp.training.context import Context
-from streamgp.training.fitc_learn import Problem, affordable, judged_heads, sample_problem
+from streamgp.training.fitc_evidence import Problem, affordable, judged_heads, sample_problem
 from streamgp.training.fitc_state import SweepState
 from streamgp.training.fitc_sweeps import inducing_of
 from streamgp.training.state import State

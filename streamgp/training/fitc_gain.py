@@ -14,7 +14,7 @@ from streamgp.inference.fitc_basis import Basis, WhitenedRows, make_basis, white
 from streamgp.inference.fitc_rows import CAVITY_FLOOR, update_rows
 from streamgp.selection.inducing import EvidenceGain
 from streamgp.training.context import Context
-from streamgp.training.fitc_learn import Problem, judged_heads, sample_problem
+from streamgp.training.fitc_evidence import Problem, judged_heads, sample_problem
 from streamgp.training.heads import active_set
 from streamgp.training.state import State
 

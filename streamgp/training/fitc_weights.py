@@ -52,4 +52,6 @@ def _checked_sample_weight(context: Context) -> FloatArray | None:
         raise ParameterError(
             f"sample_weight has shape {weights.shape}; it must hold {n_rows} numbers of at least 0, one a row"
         )
+    if not weights.any():
+        raise ParameterError("sample_weight is zero for every row: there is nothing to learn from")
     return weights
