@@ -27,7 +27,9 @@ logger = logging.getLogger(__name__)
 FIRST_STAGE = 32
 """Active rows that the random sample alone decides about, at least."""
 MOST_OF_SAMPLE = 64
-"""One of so many rows of the random sample may enter before the first pass."""
+"""One of so many rows of the random sample may enter before the first pass,"""
+MOST_OF_ACTIVE = 8
+"""and one of so many rows that are wanted."""
 MOST_OF_CANDIDATES = 5
 """One of so many candidates may enter before the next pass."""
 
@@ -71,7 +73,8 @@ def next_size(context: Context, n_active: int, itemsize: int = 8) -> int:
         return wanted
     # Sizes are wanted, wanted/2, wanted/4, ... as long as a random sample is not enough to find so many.
     size = wanted
-    first = max(FIRST_STAGE, n_candidates(context, size, itemsize) // MOST_OF_SAMPLE)
+    sample_alone = min(n_candidates(context, size, itemsize) // MOST_OF_SAMPLE, wanted // MOST_OF_ACTIVE)
+    first = max(FIRST_STAGE, sample_alone)
     while size // 2 >= max(first, n_active + 1):
         size = -(-size // 2)
     most = max(FIRST_STAGE, n_candidates(context, size, itemsize) // MOST_OF_CANDIDATES, n_active // 2)
