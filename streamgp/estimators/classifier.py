@@ -70,7 +70,8 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ``"auto"`` chooses by the log density of rows held out, where there are any, else (1, 1).
     learn_hyperparameters : bool or {"constant", "hybrid"}
         Learn the parameters of kernel and likelihood on a sample, True: with sites held constant in the inner
-        loop; ``"hybrid"`` sets them anew before every search direction. For ``"fitc"`` by the evidence.
+        loop; ``"hybrid"`` sets them anew before every search direction. For ``"fitc"`` by the evidence where
+        inducing inputs are learned too.
     learn_inducing : bool or "auto"
         Of ``"fitc"``: whether learning moves the inducing inputs too; ``"auto"`` where they are few.
     calibrate : bool

@@ -28,6 +28,10 @@ SURE = 0.7
 its task loses all rows but the contradictory ones: ijcnn1, 1000 rows, 9.7 % error instead of 3.0 %."""
 
 
+REAL_UPDATES = 8
+"""Blocks between two updates where targets are real and nothing else is asked for."""
+
+
 class Fit(NamedTuple):
     """How well targets are predicted: a probability in (0, 1], and the weight that ranks them; (c,) each."""
 
@@ -82,7 +86,8 @@ class PASS:
         Rows that are scored with one posterior; then rows enter and leave, and it is updated.
     update_every : int, optional
         Blocks between two updates of the hyperparameters by the evidence of the active sets, as in the paper.
-        None: they are learned once, on a random sample, as for the IVM: hard rows alone mislead the evidence.
+        None: of real targets every 8 blocks; of classes they are learned once, on a random sample, as for the
+        IVM: hard rows alone mislead the evidence.
     most_steps : int
         Steps of the optimiser in one such update.
     p_exc : float

@@ -24,11 +24,6 @@ def selection_of(context: Context) -> Predictive:
     return selection
 
 
-def follows_evidence(context: Context) -> bool:
-    """Whether hyperparameters are learned, from block to block, by the evidence of the active sets."""
-    return context.settings.learning is not None and selection_of(context).update_every is not None
-
-
 def ends_pass(context: Context, count: int) -> bool:
     """Whether so many blocks are the sample's, or those and whole passes."""
     in_memory = _in_memory(context)

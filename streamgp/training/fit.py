@@ -30,7 +30,6 @@ from streamgp.posterior.model import Model
 from streamgp.posterior.precision import check_precision
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive
 from streamgp.selection.inducing import EvidenceGain
-from streamgp.selection.predictive import Predictive
 from streamgp.training.calibrate import calibrate_heads
 from streamgp.training.context import (
     Context,
@@ -43,7 +42,7 @@ from streamgp.training.context import (
 from streamgp.training.fitc_approximate import approximate
 from streamgp.training.fitc_gain import gain_inducing
 from streamgp.training.fitc_inducing import choose_inducing
-from streamgp.training.fitc_learn import learn_start, refine, selection_phase
+from streamgp.training.fitc_learn import learn_start, refine
 from streamgp.training.fitc_sweeps import inducing_snapshot, sweep_all_rows
 from streamgp.training.hyperparameters import TUNING_ACTIVE, choose_start, learn_round
 from streamgp.training.infer import infer
@@ -190,14 +189,11 @@ def _first_state(context: Context) -> State:
 
 
 def _first_phase(context: Context) -> str:
-    settings = context.settings
-    if isinstance(settings.selection, Predictive) and (
-        settings.learning is None or settings.selection.update_every is not None
-    ):
-        return "begin"
-    if settings.inference == "fitc":
-        return "evidence" if settings.learning is not None else selection_phase(context)
-    return "start" if settings.learning is not None else "select"
+    """Learning, of one kind or the other; else, or where it goes along with the selection, that."""
+    if context.learns_by_evidence:
+        return "evidence"
+    learns_first = context.settings.learning is not None and context.update_every is None
+    return "start" if learns_first else context.selection_phase
 
 
 def _likelihoods(prepared: Prepared, likelihood: Likelihood | None) -> tuple[Likelihood, ...]:

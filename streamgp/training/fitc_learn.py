@@ -17,8 +17,6 @@ from streamgp.inference.fitc import FOR_PREDICTION, fit_sites
 from streamgp.inference.fitc_basis import make_basis
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
-from streamgp.selection.inducing import EvidenceGain, Kmeans
-from streamgp.selection.predictive import Predictive
 from streamgp.training.context import Context
 from streamgp.training.fitc_evidence import (
     MOST_SWEEPS,
@@ -48,8 +46,6 @@ LAST_INDUCING = {True: 400, False: 4000}
 ROWS_PER_INDUCING = 20
 LAST_STEPS = 10
 LAST_STEPS_WITH_INPUTS = 30
-MOST_LEARNED_INPUTS = 4000
-"""Numbers in the inducing inputs up to which they are learned, where nothing else is asked for."""
 
 
 def learn_start(context: Context, state: State, save: Callable[[State], None]) -> State:
@@ -76,7 +72,7 @@ def learn_start(context: Context, state: State, save: Callable[[State], None]) -
         likelihoods=state.best.likelihoods,
         best=None,
         round=0,
-        phase=selection_phase(context),
+        phase=context.selection_phase,
     )
 
 
@@ -122,19 +118,11 @@ def _thinned(inputs: FloatArray, size: int) -> FloatArray:
     return inputs[np.linspace(0, len(inputs) - 1, min(size, len(inputs))).astype(np.intp)]
 
 
-def selection_phase(context: Context) -> str:
-    """The phase that chooses the inducing inputs."""
-    selection = context.settings.selection
-    if isinstance(selection, Predictive):
-        return "begin"
-    return "inducing" if isinstance(selection, Kmeans | EvidenceGain) else "select"
-
-
 def refine(context: Context, state: State, save: Callable[[State], None]) -> State:
     """A few steps uphill with the inducing inputs of the model, on more rows."""
     first = state.actives[0]
     inducing = first.inputs[: first.count]
-    learn_inputs = _learns_inputs(context, inducing.size)
+    learn_inputs = context.learns_inducing
     size = min(ROWS_PER_INDUCING * max(len(inducing), 100), LAST_ROWS[context.is_classification])
     problem = sample_problem(context, affordable(context, state, size), judged_heads(context))
     used = inducing if learn_inputs else _thinned(inducing, LAST_INDUCING[context.is_classification])
@@ -158,8 +146,3 @@ def _adopted(state: State, problem: Problem, found: Parameters) -> tuple[Likelih
     """The state's likelihoods, those of the problem's heads replaced by what was found."""
     learned = dict(zip(problem.heads, found.likelihoods, strict=True))
     return tuple(learned.get(head, likelihood) for head, likelihood in enumerate(state.likelihoods))
-
-
-def _learns_inputs(context: Context, numbers: int) -> bool:
-    wish = context.settings.learn_inducing
-    return numbers <= MOST_LEARNED_INPUTS if wish == "auto" else bool(wish)

@@ -28,7 +28,6 @@ from streamgp.passes.run import available_threads
 from streamgp.persistence import EvaluationLog
 from streamgp.posterior.calibration import calibrate
 from streamgp.selection import IVM
-from streamgp.selection.predictive import Predictive
 from streamgp.training.context import Context
 from streamgp.training.greedy import Learner, grow
 from streamgp.training.starts import start_kernels
@@ -97,8 +96,8 @@ def learn_round(context: Context, state: State, save: Callable[[State], None]) -
 def _settle(context: Context, state: State) -> State:
     """The end of learning: tune the kernel by rows left out, hand over to selection."""
     kernel = tune(context, state)
-    following = "begin" if isinstance(context.settings.selection, Predictive) else "select"
-    return replace(state.told(kernel=repr(kernel)), kernel=kernel, phase=following, best=None)
+    state = replace(state, kernel=kernel, round=0, best=None)
+    return replace(state.told(kernel=repr(kernel)), phase=context.selection_phase)
 
 
 def _warn_if_stuck(state: State, moved: float) -> None:

@@ -21,7 +21,7 @@ from streamgp.passes.candidates import Pool
 from streamgp.persistence import EvaluationLog
 from streamgp.selection import stratified_quotas
 from streamgp.selection.predictive import PASS
-from streamgp.training.blocks import ends_pass, follows_evidence, n_blocks, read_block, selection_of
+from streamgp.training.blocks import ends_pass, n_blocks, read_block, selection_of
 from streamgp.training.context import Context
 from streamgp.training.exchange import Visited, offer_block
 from streamgp.training.heads import active_set, head_groups, propagate, side_by_side
@@ -42,7 +42,7 @@ def begin(context: Context, state: State) -> State:
     """Rows at random, the same for all heads; the best of several kernels where none was given."""
     size = selection_of(context).initial_size(context.plan.n_active)
     first = _drawn(context, size)
-    if context.settings.kernel is None and follows_evidence(context):
+    if context.settings.kernel is None and context.update_every is not None:
         state = replace(state, kernel=_best_start(context, state, _drawn(context, min(size, START_ROWS))))
     flat = Sites(np.zeros(len(first.rows)), np.zeros(len(first.rows)))
     inputs = context.inputs(first.features)
@@ -52,7 +52,7 @@ def begin(context: Context, state: State) -> State:
     )
     state, found = converged(context, replace(state, actives=actives), FOR_PREDICTION)
     state = _told(state, found)
-    return replace(state, phase="update" if follows_evidence(context) else "look")
+    return replace(state, phase="look" if context.update_every is None else "update")
 
 
 def visit_block(context: Context, state: State) -> State:
@@ -104,7 +104,7 @@ def look(context: Context, state: State) -> State:
 
 def _after_block(context: Context, state: State) -> str:
     """Learning, every few blocks; else the next block."""
-    every = selection_of(context).update_every if follows_evidence(context) else None
+    every = context.update_every
     return "update" if every is not None and state.round > 0 and state.round % every == 0 else "sweep"
 
 
