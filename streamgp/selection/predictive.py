@@ -140,7 +140,7 @@ class FPASS:
         As for :class:`PASS`.
     """
 
-    p_exc: float = 0.02
+    p_exc: float = 0.05
     n_pass: int = 4
     block_rows: int = 750
     update_every: int | None = None
