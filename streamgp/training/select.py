@@ -31,7 +31,11 @@ MOST_OF_SAMPLE = 64
 MOST_OF_ACTIVE = 8
 """and one of so many rows that are wanted."""
 MOST_OF_CANDIDATES = 5
-"""One of so many candidates may enter before the next pass."""
+"""One of so many candidates may enter before the next pass,"""
+FEW_CANDIDATES = 15
+MOST_OF_FEW_CANDIDATES = 32
+"""and one of these, where J holds less than one row in 15: the best few of many rows are soon exhausted.
+On MNIST 9, J of 5 %, 1000 active rows: error 1.15 % with one of 5, 0.71 with 16, 0.60 with 32."""
 
 
 class Stage(NamedTuple):
@@ -77,9 +81,15 @@ def next_size(context: Context, n_active: int, itemsize: int = 8) -> int:
     first = max(FIRST_STAGE, sample_alone)
     while size // 2 >= max(first, n_active + 1):
         size = -(-size // 2)
-    most = max(FIRST_STAGE, n_candidates(context, size, itemsize) // MOST_OF_CANDIDATES, n_active // 2)
-    parts = -(-(size - n_active) // most)
+    parts = -(-(size - n_active) // _most_at_once(context, n_candidates(context, size, itemsize), n_active))
     return n_active - (n_active - size) // parts
+
+
+def _most_at_once(context: Context, candidates: int, n_active: int) -> int:
+    """Rows that may enter before the next pass."""
+    if candidates * FEW_CANDIDATES < context.prepared.rows.n_rows:
+        return max(FIRST_STAGE, candidates // MOST_OF_FEW_CANDIDATES)
+    return max(FIRST_STAGE, candidates // MOST_OF_CANDIDATES, n_active // 2)
 
 
 def _chooses_from_all(context: Context) -> bool:
