@@ -1,4 +1,4 @@
-"""Predictive active set selection: rows enter and leave block by block, hyperparameters follow the evidence.
+"""Predictive active set selection: rows enter and leave block by block; the best active sets are kept.
 
 Algorithm 1 of [PASS2012]: the phase "sweep" visits one block, "update" maximises log Z_EP of the active sets.
 """
