@@ -30,7 +30,7 @@ SMOKE = {
     "benchmarks.papers.passgp_representer": "--synthetic --digits 3 --active 60",
     "benchmarks.papers.passgp_usps": "--synthetic --active 30 --most-active 40 --methods pass fpass ivm+ep",
     "benchmarks.papers.reject_curve": "--synthetic --active 30",
-    "benchmarks.papers.streaming_greedy": "--synthetic --active 40",
+    "benchmarks.papers.streaming_greedy": "--synthetic --active 40 --seeds 0 1",
     "benchmarks.scale.pass_sweep": "--rows 40000 --features 5 --active 20 --memory-budget 32MiB",
     "benchmarks.scale.ivm_scaling": "--rows 2000 4000 --active 20 40 --features 5 --test-rows 500",
 }
