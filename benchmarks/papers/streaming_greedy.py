@@ -54,7 +54,8 @@ def main() -> None:
     candidates = max(1, round(options.share * len(chosen)))
     budget, learned = options.memory_budget, None
     rows: list[dict[str, Any]] = []
-    for options.seed in options.seeds:
+    for seed in options.seeds:
+        options.seed = seed
         options.memory_budget = budget
         streaming = one_against_rest(
             digits, digit, options.active, options, selection=IVM(candidates=candidates), like=learned
@@ -64,7 +65,7 @@ def main() -> None:
         greedy = one_against_rest(
             digits, digit, options.active, options, selection=IVM(hot=None), like=learned
         )
-        common = {"seed": options.seed}
+        common = {"seed": seed}
         rows.append({"selection": STREAMING, **common, "candidates": candidates, **streaming.row})
         rows.append({"selection": GREEDY, **common, "candidates": len(chosen), **greedy.row})
     (error, loss), (full_error, full_loss) = (means(rows, name) for name in (STREAMING, GREEDY))
