@@ -152,11 +152,6 @@ def with_enough_jitter(matrix: FloatArray, smallest: float) -> tuple[FloatArray,
     raise LinAlgError("the matrix is not positive definite, by far more than rounding explains")
 
 
-def basis_bytes(n_inducing: int, n_features: int, itemsize: int) -> int:
-    """Bytes of a basis itself."""
-    return itemsize * n_inducing * (n_features + n_inducing)
-
-
 def whiten_bytes(kernel: Kernel, rows: int, n_inducing: int, n_features: int, itemsize: int) -> int:
     """Temporary bytes of :func:`whiten`, its result included."""
     block = rows * n_inducing * itemsize

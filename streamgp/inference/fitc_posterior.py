@@ -101,8 +101,3 @@ def head_from_posterior(
     targets = solve_triangular(factor, posterior.inducing_mean, lower=False, check_finite=False)
     multiply_triangle(projection, np.ascontiguousarray(factor), transposed=False)
     return Head(projection, targets, columns)
-
-
-def posterior_bytes(n_inducing: int, itemsize: int) -> int:
-    """Bytes of a posterior itself."""
-    return itemsize * n_inducing * n_inducing + 16 * n_inducing
