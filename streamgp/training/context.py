@@ -112,9 +112,10 @@ class Context:
     def learns_by_evidence(self) -> bool:
         """Whether the evidence of all rows, seen through inducing inputs, is what learning maximises.
 
-        Of classes it makes kernels too smooth (ijcnn1, 1000 inducing inputs, rows held out: 1.1 % error with
-        the kernel that the IVM's learning finds, 1.4 to 2 % with the evidence's), but nothing else can
-        move inducing inputs.
+        Of classes it makes kernels too smooth: USPS 4, 200 inducing inputs, training rows held out at random,
+        0.89 % error and 0.028 nats, with the kernel of the IVM's learning 0.48 % and 0.018. But nothing
+        else can move inducing inputs, and where neighbouring rows are alike the rough kernel can be worse:
+        on the test set of ijcnn1 it has 2.2 % error, the evidence's had 1.4 to 2.0 %.
         """
         settings = self.settings
         over_all_rows = settings.inference == "fitc" and settings.learning is not None

@@ -6,7 +6,6 @@ inputs are chosen, a few steps more on a larger sample, which may move the induc
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -32,7 +31,6 @@ from streamgp.training.starts import start_kernels
 from streamgp.training.state import Best, State
 
 FloatArray = NDArray[np.float64]
-logger = logging.getLogger(__name__)
 
 FIRST_ROWS = {True: 1000, False: 2000}
 """Rows that decide about the start, of classes (which need many sweeps) and of real targets (one)."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import warnings
 from dataclasses import replace
 
@@ -24,7 +23,6 @@ from streamgp.training.fitc_weights import row_weights
 from streamgp.training.state import State
 
 FloatArray = NDArray[np.float64]
-logger = logging.getLogger(__name__)
 
 MOST_SWEEPS = 60
 

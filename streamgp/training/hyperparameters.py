@@ -7,7 +7,6 @@ A last round tunes the smoothness by what φ only approximates: the density of r
 
 from __future__ import annotations
 
-import logging
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -34,7 +33,6 @@ from streamgp.training.starts import start_kernels
 from streamgp.training.state import Best, State
 
 FloatArray = NDArray[np.float64]
-logger = logging.getLogger(__name__)
 
 ROUNDS = 15
 MINOR_STEPS = 8

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import warnings
 from dataclasses import replace
 from typing import Any
@@ -18,8 +17,6 @@ from streamgp.training.context import Context, make_snapshot, run_snapshot_pass
 from streamgp.training.heads import propagate, side_by_side
 from streamgp.training.select import pass_precision
 from streamgp.training.state import State
-
-logger = logging.getLogger(__name__)
 
 
 def infer(context: Context, state: State) -> State:

@@ -7,12 +7,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.inference import head_from_sites
-from streamgp.inference.active_set import ActiveSet
-from streamgp.kernels import Kernel
+from streamgp.inference.active_set import refresh_factor
 from streamgp.likelihoods import Likelihood
 from streamgp.passes.candidates import Pool, is_among
-from streamgp.posterior import Snapshot
 from streamgp.posterior.calibration import UNCALIBRATED, calibrate
 from streamgp.training.calibrate import sample_weights
 from streamgp.training.context import Context
@@ -64,16 +61,13 @@ def _loss(context: Context, kept: Kept, judges: Pool) -> float:
 
     def of_head(head: int) -> float:
         likelihood, targets = kept.likelihoods[head], context.head_targets(judges.targets, head)
-        snapshot = _snapshot(kept.kernel, kept.actives[head])
+        active = kept.actives[head].with_capacity(kept.actives[head].count)
+        refresh_factor(active, kept.kernel)
+        snapshot = active.snapshot(kept.kernel)
         mean, variance = marginals_in_memory(context, snapshot, judges.features)
         return _head_loss(likelihood, targets, mean, variance, weights, context.settings.calibrate)
 
     return float(np.mean(side_by_side(context, of_head, context.n_heads)))
-
-
-def _snapshot(kernel: Kernel, active: ActiveSet) -> Snapshot:
-    gram = kernel.gram(active.inputs).astype(np.float64, copy=False)
-    return Snapshot(kernel, active.inputs, (head_from_sites(gram, active.sites),))
 
 
 def _head_loss(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -22,7 +21,6 @@ from streamgp.training.state import State
 from streamgp.training.watch import Watch
 
 FloatArray = NDArray[np.float64]
-logger = logging.getLogger(__name__)
 
 FIRST_STAGE = 32
 """Active rows that the random sample alone decides about, at least."""
@@ -64,7 +62,7 @@ def next_stage(context: Context, state: State) -> Stage:
     return Stage(until, snapshot, n_candidates(context, until, itemsize))
 
 
-def next_size(context: Context, n_active: int, itemsize: int = 8) -> int:
+def next_size(context: Context, n_active: int, itemsize: int) -> int:
     """Size at the end of the coming stage.
 
     Twice the present one, so that all passes cost 4/3 of the last; less, in equal parts, where that would
