@@ -52,12 +52,17 @@ def n_splits(arrays: Arrays) -> int:
     return len(arrays["train_idx"]) if "train_idx" in arrays else 1
 
 
-def add_fitc_options(parser: argparse.ArgumentParser) -> None:
-    """Options of every script."""
+def add_set_options(parser: argparse.ArgumentParser) -> None:
+    """Where the data sets are, and how much memory a fit may take."""
     parser.add_argument("--data", default=None, help="folder of the .npz files; default STREAMGP_DATA")
     parser.add_argument("--synthetic", action="store_true", help="a small made-up problem instead")
-    parser.add_argument("--selection", default="kmeans")
     parser.add_argument("--memory-budget", default="1GiB")
+
+
+def add_fitc_options(parser: argparse.ArgumentParser) -> None:
+    """Options of a script that has one selection and one seed."""
+    add_set_options(parser)
+    parser.add_argument("--selection", default="kmeans")
     parser.add_argument("--seed", type=int, default=0)
 
 

@@ -68,10 +68,12 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Of ``"fitc"``: how much of what the inducing inputs leave unexplained of a row counts (1: FITC, 0: the
         projected process), and the power of expectation propagation (1: EP, towards 0: variational);
         ``"auto"`` chooses by the log density of rows held out, where there are any, else (1, 1).
-    learn_hyperparameters : bool or {"constant", "hybrid"}
-        Learn the parameters of kernel and likelihood on a sample, True: with sites held constant in the inner
-        loop; ``"hybrid"`` sets them anew before every search direction. For ``"fitc"`` by the evidence where
-        inducing inputs are learned too.
+    learn_hyperparameters : bool or {"constant", "hybrid", "evidence", "passes"}
+        Learn the parameters of kernel and likelihood on a sample. By the IVM's criterion, with sites held
+        ``"constant"`` in the inner loop, or set anew before every search direction (``"hybrid"``); or by the
+        ``"evidence"`` of the sample seen through inducing inputs; ``"passes"``, for ``"fitc"``, in the end by
+        the evidence of all rows, in passes over them. True chooses: for ``"fitc"`` the evidence, where
+        features are few (at most 100) or inducing inputs are learned; else ``"constant"``.
     learn_inducing : bool or "auto"
         Of ``"fitc"``: whether learning moves the inducing inputs too; ``"auto"`` where they are few.
     calibrate : bool
@@ -124,7 +126,7 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
         residual: float | Literal["auto"] = "auto",
         power: float | Literal["auto"] = "auto",
-        learn_hyperparameters: bool | Literal["constant", "hybrid"] = True,
+        learn_hyperparameters: bool | Literal["constant", "hybrid", "evidence", "passes"] = True,
         learn_inducing: bool | Literal["auto"] = "auto",
         calibrate: bool = True,
         standardize: Standardize = "auto",

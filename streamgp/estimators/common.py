@@ -50,6 +50,10 @@ def fit_settings(estimator: Any, sample_weight: Any = None) -> FitSettings:
     weighted = sample_weight is not None or getattr(estimator, "class_weight", None) is not None
     if weighted and not over_all_rows:
         raise ParameterError("weights of rows and classes are for inference over all rows: inference='fitc'")
+    if estimator.learn_hyperparameters == "passes" and not over_all_rows:
+        raise ParameterError(
+            "learn_hyperparameters='passes' is for inference over all rows: inference='fitc'"
+        )
     check_approximation(estimator.residual, estimator.power)
     if estimator.learn_inducing not in (True, False, "auto"):
         raise ParameterError(
@@ -113,11 +117,12 @@ def _is_shared(multiclass: Any) -> bool:
 
 
 def _learning(learn: Any) -> str | None:
-    if learn not in (True, False, "constant", "hybrid"):
+    if learn not in (True, False, "constant", "hybrid", "evidence", "passes"):
         raise ParameterError(
-            f"learn_hyperparameters must be True, False, 'constant' or 'hybrid', not {learn!r}"
+            f"learn_hyperparameters must be True, False, 'constant', 'hybrid', 'evidence' or 'passes', "
+            f"not {learn!r}"
         )
-    return {True: "constant", False: None}.get(learn, learn)
+    return {True: "auto", False: None}.get(learn, learn)
 
 
 def _seed(random_state: Any) -> int:

@@ -54,7 +54,7 @@ class StreamGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         likelihood: Likelihood | None = None,
         residual: float | Literal["auto"] = "auto",
         power: float | Literal["auto"] = "auto",
-        learn_hyperparameters: bool | Literal["constant", "hybrid"] = True,
+        learn_hyperparameters: bool | Literal["constant", "hybrid", "evidence", "passes"] = True,
         learn_inducing: bool | Literal["auto"] = "auto",
         calibrate: bool = True,
         standardize: Standardize = "auto",

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from streamgp.data import Targets
 from streamgp.data.targets import head_targets
 from streamgp.inference.fitc_basis import Approximation, Basis, FloatArray, whiten, whiten_bytes
+from streamgp.inference.fitc_evidence import EvidenceSums, evidence_block
 from streamgp.inference.fitc_posterior import InducingPosterior
+from streamgp.inference.fitc_rows import exact_rows
 from streamgp.inference.fitc_sweep import SweepSums, exact_whitened, sweep_whitened
 from streamgp.inference.sites import Sites
 from streamgp.kernels import Kernel
@@ -108,6 +110,47 @@ class ExactSums:
         for number, approximation in enumerate(self.approximations):
             own = rows if number == last else rows.copy()
             sums.append(exact_whitened(own, encoded, self.likelihood, approximation, weights).sums)
+        return None, sums
+
+
+@dataclass(frozen=True, eq=False)
+class HeadEvidence:
+    """What rows add to the evidence of converged sites and its gradient; see :func:`evidence_block`."""
+
+    basis: Basis
+    posteriors: tuple[InducingPosterior, ...]
+    likelihoods: tuple[Likelihood, ...]
+    targets: Targets
+    approximation: Approximation
+    weights: RowWeights
+    inputs: bool
+
+    def __call__(
+        self, start: int, features: NDArray[Any], encoded: FloatArray, sites: FloatArray | None
+    ) -> tuple[None, list[EvidenceSums]]:
+        """Sums for each head; sites that were not kept, those of Gaussian noise, are computed again."""
+        weights, sums = self.weights(start, encoded), []
+        for head, (posterior, likelihood) in enumerate(zip(self.posteriors, self.likelihoods, strict=True)):
+            targets = head_targets(self.targets, encoded, head)
+            if sites is not None:
+                own = Sites(sites[:, head, 0], sites[:, head, 1])
+            else:
+                assert isinstance(likelihood, Gaussian)
+                residual_variance = whiten(self.basis, features).residual_variance
+                own = exact_rows(likelihood, targets, residual_variance, self.approximation).sites
+            sums.append(
+                evidence_block(
+                    self.basis,
+                    posterior,
+                    features,
+                    targets,
+                    likelihood,
+                    own,
+                    self.approximation,
+                    weights,
+                    inputs=self.inputs,
+                )
+            )
         return None, sums
 
 

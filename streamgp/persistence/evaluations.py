@@ -17,6 +17,7 @@ from streamgp.errors import CheckpointError
 
 Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 """x (n,) → value and gradient (n,)."""
+_MEMORY = "memory/"
 
 
 class EvaluationLog:
@@ -24,8 +25,9 @@ class EvaluationLog:
 
     ``earlier`` is what :meth:`arrays` gave before. The next point asked for must have the bits of the next
     one in the log, else :class:`CheckpointError`: it is not the same problem. ``on_evaluation`` is called
-    with the log after each new evaluation, to save a checkpoint; not during replay. This is the one place
-    of the training that keeps state between calls.
+    with the log after each new evaluation, to save a checkpoint; not during replay. ``memory`` is what the
+    objective keeps for its own next call; it is saved and restored with the log. This is the one place of the
+    training that keeps state between calls.
 
     >>> import numpy as np
     >>> log = EvaluationLog(lambda x: (float(x @ x), 2 * x))
@@ -44,6 +46,11 @@ class EvaluationLog:
         self._objective = objective
         self._on_evaluation = on_evaluation
         self._evaluations = [] if earlier is None else _unpack(earlier)
+        self.memory: dict[str, NDArray[np.float64]] = {
+            name.removeprefix(_MEMORY): np.array(array)
+            for name, array in (earlier or {}).items()
+            if name.startswith(_MEMORY)
+        }
         self._asked = 0
 
     def __call__(self, x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
@@ -76,7 +83,7 @@ class EvaluationLog:
         return self._asked < len(self._evaluations)
 
     def arrays(self) -> dict[str, NDArray[np.float64]]:
-        """The log as arrays for a record: points (k, n), values (k,), gradients (k, n)."""
+        """The log as arrays for a record: points (k, n), values (k,), gradients (k, n), and the memory."""
         size = self._evaluations[0][0].size if self._evaluations else 0
         return {
             "points": np.array([point for point, _, _ in self._evaluations]).reshape(len(self), size),
@@ -84,6 +91,7 @@ class EvaluationLog:
             "gradients": np.array([gradient for _, _, gradient in self._evaluations]).reshape(
                 len(self), size
             ),
+            **{_MEMORY + name: array for name, array in self.memory.items()},
         }
 
 

@@ -43,6 +43,7 @@ from streamgp.training.fitc_approximate import approximate
 from streamgp.training.fitc_gain import gain_inducing
 from streamgp.training.fitc_inducing import choose_inducing
 from streamgp.training.fitc_learn import learn_start, refine
+from streamgp.training.fitc_passes import refine_all
 from streamgp.training.fitc_sweeps import inducing_snapshot, sweep_all_rows
 from streamgp.training.hyperparameters import TUNING_ACTIVE, choose_start, learn_round
 from streamgp.training.infer import infer
@@ -73,6 +74,7 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
             itemsize,
             settings.shared,
             over_all_rows=settings.inference == "fitc",
+            with_slopes=settings.learning == "passes",
         ),
         settings.memory_budget,
         available_threads(),
@@ -140,6 +142,8 @@ def _step(context: Context, state: State, save: Callable[[State], None]) -> Stat
         following = (gain_inducing if is_gain else choose_inducing)(context, state)
     elif state.phase == "refine":
         following = refine(context, state, save)
+    elif state.phase == "refine_all":
+        following = refine_all(context, state, save)
     elif state.phase == "approximate":
         following = approximate(context, state)
     elif state.phase == "site_sweep":
@@ -190,10 +194,10 @@ def _first_state(context: Context) -> State:
 
 def _first_phase(context: Context) -> str:
     """Learning, of one kind or the other; else, or where it goes along with the selection, that."""
-    if context.learns_by_evidence:
-        return "evidence"
-    learns_first = context.settings.learning is not None and context.update_every is None
-    return "start" if learns_first else context.selection_phase
+    learns_along = context.update_every is not None and context.settings.inference != "fitc"
+    if context.settings.learning is None or learns_along:
+        return context.selection_phase
+    return "evidence" if context.learns_by_evidence else "start"
 
 
 def _likelihoods(prepared: Prepared, likelihood: Likelihood | None) -> tuple[Likelihood, ...]:

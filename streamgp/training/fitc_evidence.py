@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError
-from scipy.optimize import minimize
 
 from streamgp.inference import Sites
 from streamgp.inference.fitc import converged_evidence, fit_bytes
 from streamgp.inference.fitc_basis import make_basis
+from streamgp.inference.fitc_evidence import Evidence
 from streamgp.inference.fitc_memory import Rows
 from streamgp.kernels import Kernel
 from streamgp.kernels.parameters import log_normal_prior
 from streamgp.likelihoods import Likelihood
 from streamgp.passes.run import available_threads
-from streamgp.persistence import EvaluationLog
 from streamgp.training.calibrate import sample_weights
 from streamgp.training.context import Context
+from streamgp.training.descent import descend, logged, pack, pack_bounds, unpack
 from streamgp.training.fitc_weights import row_weights
-from streamgp.training.hyperparameters import pack, unpack
 from streamgp.training.state import State
 
 FloatArray = NDArray[np.float64]
@@ -33,8 +31,14 @@ FEW_ROWS = 2500
 MOST_SWEEPS = 60
 CLASS_VARIANCE = 2.0
 """Centre of the hyperprior over the log variance of a latent function that has to tell classes apart."""
+NOT_AT_ALL = 1e-3
+"""Moment residual above which a fit that has not converged says nothing about the evidence."""
 REFUSED = 1e10
 """Value of parameters under which there is no evidence: no factor, or no convergence."""
+
+
+Memory = dict[str, FloatArray]
+"""What an evaluation leaves for the next one, to start from."""
 
 
 class Problem(NamedTuple):
@@ -58,6 +62,10 @@ class Parameters(NamedTuple):
     kernel: Kernel
     likelihoods: tuple[Likelihood, ...]
     inducing: FloatArray
+
+
+Evaluate = Callable[[Parameters, Memory], tuple[float, FloatArray, Memory]]
+"""Parameters → minus the evidence, its gradient, and what the next evaluation may start from."""
 
 
 def judged_heads(context: Context) -> tuple[int, ...]:
@@ -94,43 +102,56 @@ def affordable(context: Context, state: State, size: int) -> int:
 
 
 def evidence(
-    context: Context,
-    problem: Problem,
-    parameters: Parameters,
-    inputs: bool,
-    start: dict[int, Sites] | None = None,
-) -> tuple[float, FloatArray, dict[int, Sites]]:
-    """−log Z of the problem's heads minus log hyperpriors, its gradient, and the sites that were reached."""
-    kernel, likelihoods, inducing = parameters
-    value, gradient = _log_prior(kernel, likelihoods[0], inducing.shape[1])
-    by_input = np.zeros_like(inducing)
-    parts, sites = [], {}
+    problem: Problem, inputs: bool, parameters: Parameters, memory: Memory
+) -> tuple[float, FloatArray, Memory]:
+    """−log Z of the problem's heads minus log hyperpriors, its gradient, and the sites that were reached.
+
+    ``memory`` has the sites to start from, (heads, 2, n); none where there is no evidence.
+    """
+    start = memory.get("sites")
+    found, sites = [], []
     try:
-        basis = make_basis(kernel, inducing)
-        for place, likelihood in enumerate(likelihoods):
-            found, fit = converged_evidence(
+        basis = make_basis(parameters.kernel, parameters.inducing)
+        for place, likelihood in enumerate(parameters.likelihoods):
+            result, fit = converged_evidence(
                 basis,
                 likelihood,
                 problem.rows(place),
-                sites=None if start is None else start.get(place),
+                sites=None if start is None else Sites(*start[place]),
                 inputs=inputs,
                 max_sweeps=MOST_SWEEPS,
                 hold=True,
             )
-            if not fit.converged and fit.residual > 1e-3:
+            if not fit.converged and fit.residual > NOT_AT_ALL:
                 raise LinAlgError("no convergence")
-            own, own_gradient = likelihood.log_prior()
-            value += found.value + own
-            gradient = gradient + found.kernel_gradient
-            parts.append(found.likelihood_gradient + own_gradient)
-            sites[place] = fit.sites
-            if found.input_gradient is not None:
-                by_input += found.input_gradient
+            found.append(result)
+            sites.append(fit.sites)
     except LinAlgError:
-        size = len(pack(kernel, likelihoods)) + (inducing.size if inputs else 0)
-        return REFUSED, np.zeros(size), {}
+        return refused(parameters, inputs)
+    return *penalised(parameters, found, inputs), {"sites": np.array(sites)}
+
+
+def penalised(parameters: Parameters, found: list[Evidence], inputs: bool) -> tuple[float, FloatArray]:
+    """Minus the evidence of all heads and the log hyperpriors, and its gradient by what is learned."""
+    kernel, likelihoods, inducing = parameters
+    value, gradient = _log_prior(kernel, likelihoods[0], inducing.shape[1])
+    by_input, parts = np.zeros_like(inducing), []
+    for result, likelihood in zip(found, likelihoods, strict=True):
+        own, own_gradient = likelihood.log_prior()
+        value += result.value + own
+        gradient = gradient + result.kernel_gradient
+        parts.append(result.likelihood_gradient + own_gradient)
+        if result.input_gradient is not None:
+            by_input += result.input_gradient
     slope = np.concatenate([gradient, *parts, *([by_input.ravel()] if inputs else [])])
-    return -float(value), -slope, sites
+    return -float(value), -slope
+
+
+def refused(parameters: Parameters, inputs: bool) -> tuple[float, FloatArray, Memory]:
+    """What an optimiser is told about parameters under which there is no evidence."""
+    kernel, likelihoods, inducing = parameters
+    size = len(pack(kernel, likelihoods)) + (inducing.size if inputs else 0)
+    return REFUSED, np.zeros(size), {}
 
 
 def _log_prior(kernel: Kernel, likelihood: Likelihood, n_features: int) -> tuple[float, FloatArray]:
@@ -154,59 +175,44 @@ def _log_prior(kernel: Kernel, likelihood: Likelihood, n_features: int) -> tuple
 
 
 def maximise(
-    context: Context,
+    evaluate: Evaluate,
     state: State,
-    problem: Problem,
     start: Parameters,
-    inputs: bool,
     steps: int,
     save: Callable[[State], None],
+    *,
+    within: FloatArray | None = None,
 ) -> tuple[Parameters, float]:
-    """Steps of L-BFGS-B from a start; every evaluation is kept, so that an interrupted run resumes by replay.
+    """Steps of L-BFGS-B from a start, at most twice as many evaluations; the value is minus the evidence.
 
-    All evaluations begin at the sites of the start, not at those of the last one, which replay does not know.
+    Each evaluation is given what the best one before it has left; the log remembers that for a resumed run.
+    ``within`` bounds (p, 2) inducing inputs, which are learned then.
     """
     kernel, likelihoods, inducing = start
-    vector = pack(kernel, likelihoods)
-    bounds = np.concatenate([kernel.log_bounds, *(likelihood.bounds for likelihood in likelihoods)])
-    vector = np.clip(vector, bounds[:, 0], bounds[:, 1])
+    vector, bounds = pack(kernel, likelihoods), pack_bounds(kernel, likelihoods)
     n_parameters = len(vector)
-    if inputs:
-        reach = np.stack([problem.inputs.min(axis=0), problem.inputs.max(axis=0)], axis=1)
+    if within is not None:
         vector = np.concatenate([vector, inducing.ravel()])
-        bounds = np.concatenate([bounds, np.tile(_widened(reach), (len(inducing), 1))])
-        vector = np.clip(vector, bounds[:, 0], bounds[:, 1])
+        bounds = np.concatenate([bounds, np.tile(within, (len(inducing), 1))])
 
     def parameters(point: FloatArray) -> Parameters:
         fitted, adapted = unpack(kernel, likelihoods, point[:n_parameters])
-        moved = point[n_parameters:].reshape(inducing.shape) if inputs else inducing
+        moved = inducing if within is None else point[n_parameters:].reshape(inducing.shape)
         return Parameters(fitted, adapted, moved)
 
-    first: list[dict[int, Sites]] = []
-
     def objective(point: FloatArray) -> tuple[float, FloatArray]:
-        if not first:
-            first.append(evidence(context, problem, parameters(vector), inputs)[2])
-        value, gradient, _ = evidence(context, problem, parameters(point), inputs, first[0])
+        value, gradient, memory = evaluate(parameters(point), log.memory)
+        if memory and value < log.memory.get("value", np.inf):
+            log.memory = {**memory, "value": np.array(value)}
         return value, gradient
 
-    log = EvaluationLog(
-        objective,
-        state.evaluations or None,
-        on_evaluation=lambda log: save(replace(state, evaluations=log.arrays())),
-    )
-    found = minimize(
-        log.__call__,
-        vector,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=list(bounds),
-        options={"maxiter": steps, "maxfun": 2 * steps},
-    )
-    return parameters(np.asarray(found.x)), float(found.fun)
+    log = logged(objective, state, save)
+    found, value = descend(log, vector, bounds, steps, 2 * steps)
+    return parameters(found), value
 
 
-def _widened(reach: FloatArray) -> FloatArray:
-    """Bounds of inducing inputs: a quarter of the data's range beyond it on either side."""
-    margin = 0.25 * (reach[:, 1] - reach[:, 0]) + 1e-6
-    return reach + margin[:, None] * [-1.0, 1.0]
+def reach(inputs: FloatArray) -> FloatArray:
+    """Bounds of inducing inputs, (p, 2): a quarter of the data's range beyond it on either side."""
+    low, high = inputs.min(axis=0), inputs.max(axis=0)
+    margin = 0.25 * (high - low) + 1e-6
+    return np.stack([low - margin, high + margin], axis=1)

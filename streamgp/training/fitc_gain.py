@@ -8,14 +8,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.inference import Sites
 from streamgp.inference.fitc import fit_sites
 from streamgp.inference.fitc_basis import Basis, WhitenedRows, make_basis, whiten
 from streamgp.inference.fitc_rows import CAVITY_FLOOR, update_rows
 from streamgp.selection.inducing import EvidenceGain
 from streamgp.training.context import Context
 from streamgp.training.fitc_evidence import Problem, judged_heads, sample_problem
-from streamgp.training.heads import active_set
+from streamgp.training.heads import with_inducing
 from streamgp.training.state import State
 
 FloatArray = NDArray[np.float64]
@@ -56,9 +55,7 @@ def gain_inducing(context: Context, state: State) -> State:
         if not picked:
             break
         chosen += picked
-    rows, flat = sample.rows[pool][chosen], Sites(np.zeros(len(chosen)), np.zeros(len(chosen)))
-    shared = active_set(rows, inputs[chosen], np.zeros(len(chosen)), flat)
-    state = replace(state, actives=(shared,) * context.n_heads)
+    state = with_inducing(state, inputs[chosen], sample.rows[pool][chosen])
     return replace(
         state.told(n_active=[len(chosen)], rows=len(problem.inputs)), phase=context.after_selection
     )

@@ -7,12 +7,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.inference import Sites
 from streamgp.kernels import Kernel
 from streamgp.selection import stratified_quotas
 from streamgp.selection.inducing import Kmeans
 from streamgp.training.context import Context
-from streamgp.training.heads import active_set
+from streamgp.training.heads import with_inducing
 from streamgp.training.state import State
 
 FloatArray = NDArray[np.float64]
@@ -43,9 +42,7 @@ def choose_inducing(context: Context, state: State) -> State:
         if quota > 0
     ]
     inputs = np.concatenate(centres).astype(np.float64) * scale
-    nowhere, flat = np.full(len(inputs), -1), Sites(np.zeros(len(inputs)), np.zeros(len(inputs)))
-    shared = active_set(nowhere, inputs, np.zeros(len(inputs)), flat)
-    state = replace(state, actives=(shared,) * context.n_heads)
+    state = with_inducing(state, inputs)
     return replace(state.told(n_active=[len(inputs)], rows=len(order)), phase=context.after_selection)
 
 

@@ -1,13 +1,15 @@
 """Learning by the evidence of a sample's rows, all of them seen through inducing inputs.
 
-First from several starts on a small sample, with inducing inputs drawn at random; then, once the inducing
-inputs are chosen, a few steps more on a larger sample, which may move the inducing inputs too.
+First from several starts on a small sample, with inducing inputs drawn at random; then a few steps more on a
+larger sample, with the inducing inputs of the model once they are chosen, which may be moved too; where the
+model has active rows instead, with centres of clusters.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +24,16 @@ from streamgp.training.fitc_evidence import (
     Parameters,
     Problem,
     affordable,
+    evidence,
     judged_heads,
     maximise,
+    reach,
     sample_problem,
 )
+from streamgp.training.fitc_inducing import cluster_centres, metric
 from streamgp.training.fitc_starts import rough_twin
+from streamgp.training.fitc_sweeps import inducing_of
+from streamgp.training.heads import with_inducing
 from streamgp.training.starts import start_kernels
 from streamgp.training.state import Best, State
 
@@ -38,11 +45,11 @@ FIRST_INDUCING = {True: 200, False: 400}
 RANKING_ROWS = 500
 RANKING_INDUCING = 100
 FIRST_STEPS = 20
-LAST_ROWS = {True: 4000, False: 10_000}
+LAST_ROWS = {True: 20_000, False: 10_000}
 LAST_INDUCING = {True: 400, False: 4000}
 """Inducing inputs that take part in the last steps, where they are not learned themselves."""
-ROWS_PER_INDUCING = 20
-LAST_STEPS = 10
+CENTRE_STEPS = 10
+LAST_STEPS = {True: 20, False: 10}
 LAST_STEPS_WITH_INPUTS = 30
 
 
@@ -53,9 +60,8 @@ def learn_start(context: Context, state: State, save: Callable[[State], None]) -
     inducing = _some(problem.inputs, FIRST_INDUCING[context.is_classification])
     mine = tuple(state.likelihoods[head] for head in problem.heads)
     kernel = starts[state.round]
-    found, value = maximise(
-        context, state, problem, Parameters(kernel, mine, inducing), False, FIRST_STEPS, save
-    )
+    evaluate = partial(evidence, problem, False)
+    found, value = maximise(evaluate, state, Parameters(kernel, mine, inducing), FIRST_STEPS, save)
     state = replace(state, evaluations={})
     if state.best is None or -value > state.best.density:
         state = replace(state, best=Best(-value, found.kernel, _adopted(state, problem, found)))
@@ -70,7 +76,8 @@ def learn_start(context: Context, state: State, save: Callable[[State], None]) -
         likelihoods=state.best.likelihoods,
         best=None,
         round=0,
-        phase=context.selection_phase,
+        # Inducing inputs are chosen in the learned metric; active rows by the kernel that is learned in full.
+        phase=context.selection_phase if context.settings.inference == "fitc" else "refine",
     )
 
 
@@ -117,27 +124,39 @@ def _thinned(inputs: FloatArray, size: int) -> FloatArray:
 
 
 def refine(context: Context, state: State, save: Callable[[State], None]) -> State:
-    """A few steps uphill with the inducing inputs of the model, on more rows."""
-    first = state.actives[0]
-    inducing = first.inputs[: first.count]
-    learn_inputs = context.learns_inducing
-    size = min(ROWS_PER_INDUCING * max(len(inducing), 100), LAST_ROWS[context.is_classification])
-    problem = sample_problem(context, affordable(context, state, size), judged_heads(context))
-    used = inducing if learn_inputs else _thinned(inducing, LAST_INDUCING[context.is_classification])
+    """A few steps uphill on more rows, with the inducing inputs of the model if it has any, else others."""
+    over_all_rows = context.settings.inference == "fitc"
+    learn_inputs = over_all_rows and context.learns_inducing
+    most = LAST_INDUCING[context.is_classification]
+    size = affordable(context, state, LAST_ROWS[context.is_classification])
+    problem = sample_problem(context, size, judged_heads(context))
+    inducing = inducing_of(state) if over_all_rows else _centres(problem.inputs, state.kernel, most)
+    used = inducing if learn_inputs else _thinned(inducing, most)
     mine = tuple(state.likelihoods[head] for head in problem.heads)
-    steps = LAST_STEPS_WITH_INPUTS if learn_inputs else LAST_STEPS
+    steps = LAST_STEPS_WITH_INPUTS if learn_inputs else LAST_STEPS[context.is_classification]
     found, value = maximise(
-        context, state, problem, Parameters(state.kernel, mine, used), learn_inputs, steps, save
+        partial(evidence, problem, learn_inputs),
+        state,
+        Parameters(state.kernel, mine, used),
+        steps,
+        save,
+        within=reach(problem.inputs) if learn_inputs else None,
     )
-    actives = state.actives
     if learn_inputs:
-        # Inputs that have moved are no rows of the store any more.
-        rows = np.full(len(inducing), -1)
-        actives = tuple(replace(active.trimmed(), rows=rows, inputs=found.inducing) for active in actives)
+        state = with_inducing(state, found.inducing)
     likelihoods = _adopted(state, problem, found)
-    state = replace(state, kernel=found.kernel, likelihoods=likelihoods, actives=actives, evaluations={})
+    state = replace(state, kernel=found.kernel, likelihoods=likelihoods, evaluations={})
     state = state.told(log_evidence=-value, kernel=repr(found.kernel), rows=len(problem.inputs))
-    return replace(state, phase="approximate")
+    if not over_all_rows:
+        return replace(state, phase=context.selection_phase)
+    return replace(state, phase="refine_all" if context.settings.learning == "passes" else "approximate")
+
+
+def _centres(inputs: FloatArray, kernel: Kernel, count: int) -> FloatArray:
+    """Centres of clusters of rows, in the kernel's metric; at most half as many as rows."""
+    scale = metric(kernel, inputs.shape[1])
+    size = max(1, min(count, len(inputs) // 2))
+    return cluster_centres((inputs / scale).astype(np.float32), size, CENTRE_STEPS) * scale
 
 
 def _adopted(state: State, problem: Problem, found: Parameters) -> tuple[Likelihood, ...]:

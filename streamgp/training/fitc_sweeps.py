@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,19 +30,13 @@ MOST_SWEEPS = 60
 
 def sweep_all_rows(context: Context, state: State) -> State:
     """One sweep of all heads that have not converged; Gaussian noise needs one pass and no sites."""
-    before = state.sweeps
-    assert before is not None
-    if isinstance(state.likelihoods[0], Gaussian):
-        return _one_exact_pass(context, state, state.likelihoods[0], before)
-    sums = _swept(context, state, before)
-    found = {head: part for head, part in enumerate(sums) if part is not None}
-    sweeps = _absorbed(before, found, _last_skipped(context, state))
+    sweeps, found = _one_sweep(context, state, FOR_PREDICTION)
     residual = max(part.moment_residual for part in found.values())
     state = replace(state, sweeps=sweeps).told(
         n_active=[active.count for active in state.actives],
         sweep=sweeps.generation,
         residual=residual,
-        skipped=[0 if part is None else part.skipped for part in sums],
+        skipped=list(sweeps.skipped),
         heads=len(found),
         rows=context.prepared.rows.n_rows,
         log_evidence=sum(sweeps.evidence),
@@ -51,6 +46,27 @@ def sweep_all_rows(context: Context, state: State) -> State:
             return state
         _warn_of_no_convergence(sweeps, residual)
     return replace(state, phase="done")
+
+
+def converge(context: Context, state: State, tolerance: float) -> tuple[SweepState, float]:
+    """Sweeps until moments agree so closely, or there have been too many; and the last residual."""
+    sweeps, residual = state.sweeps, np.inf
+    assert sweeps is not None
+    while not all(sweeps.converged) and sweeps.generation < MOST_SWEEPS:
+        sweeps, found = _one_sweep(context, replace(state, sweeps=sweeps), tolerance)
+        residual = max(part.moment_residual for part in found.values())
+    return sweeps, residual
+
+
+def _one_sweep(context: Context, state: State, tolerance: float) -> tuple[SweepState, dict[int, SweepSums]]:
+    """The sweeps' state after one more, and what it has found of heads that had not converged."""
+    before, first = state.sweeps, state.likelihoods[0]
+    assert before is not None
+    if isinstance(first, Gaussian):
+        return _one_exact_pass(context, state, first, before)
+    sums = _swept(context, state, before)
+    found = {head: part for head, part in enumerate(sums) if part is not None}
+    return _absorbed(before, found, tolerance), found
 
 
 def _swept(context: Context, state: State, sweeps: SweepState) -> list[SweepSums | None]:
@@ -74,14 +90,14 @@ def _swept(context: Context, state: State, sweeps: SweepState) -> list[SweepSums
         scratch.read(sweeps.generation),
         scratch.write(following, context.prepared.rows, context.n_heads),
     )
-    _, sums = _run(context, visitor, sweeps, f"sweep {following}")
-    return list(sums)
+    return run_sites(context, visitor, sweeps, f"sweep {following}")
 
 
-def _absorbed(sweeps: SweepState, found: dict[int, SweepSums], skipped_before: list[int]) -> SweepState:
+def _absorbed(sweeps: SweepState, found: dict[int, SweepSums], tolerance: float) -> SweepState:
     """The state of the sweeps after the sums that one has found."""
     matrices, vectors = sweeps.moment_matrices.copy(), sweeps.moment_vectors.copy()
     damping, converged, evidence = list(sweeps.damping), list(sweeps.converged), list(sweeps.evidence)
+    skipped = [0] * len(converged)
     # Moments of a sample are no sites' moments: what the first sweep finds says nothing about convergence.
     is_first = sweeps.generation == 0
     posteriors = sweeps.posteriors()
@@ -90,8 +106,9 @@ def _absorbed(sweeps: SweepState, found: dict[int, SweepSums], skipped_before: l
         evidence[head] = log_evidence(posteriors[head], part)
         residual = part.moment_residual
         # Rows whose weight is below 1 may never have a cavity; their number is told.
-        settled = part.skipped == 0 or part.skipped == skipped_before[head]
-        converged[head] = not is_first and residual <= FOR_PREDICTION and settled
+        settled = part.skipped == 0 or (bool(sweeps.skipped) and part.skipped == sweeps.skipped[head])
+        skipped[head] = part.skipped
+        converged[head] = not is_first and residual <= tolerance and settled
         if not is_first:
             damping[head] = damping[head].after(residual)
     return replace(
@@ -102,6 +119,7 @@ def _absorbed(sweeps: SweepState, found: dict[int, SweepSums], skipped_before: l
         damping=tuple(damping),
         converged=tuple(converged),
         evidence=tuple(evidence),
+        skipped=tuple(skipped),
     )
 
 
@@ -115,42 +133,36 @@ def _warn_of_no_convergence(sweeps: SweepState, residual: float) -> None:
     )
 
 
-def _last_skipped(context: Context, state: State) -> list[int]:
-    """Rows without a cavity in the sweep before, of each head; −1 where there was none."""
-    latest = state.history[-1] if state.history else {}
-    skipped: list[int] = latest.get("skipped", [-1] * context.n_heads)
-    return skipped
-
-
-def _one_exact_pass(context: Context, state: State, likelihood: Gaussian, sweeps: SweepState) -> State:
+def _one_exact_pass(
+    context: Context, state: State, likelihood: Gaussian, sweeps: SweepState
+) -> tuple[SweepState, dict[int, SweepSums]]:
     basis = sweeps.basis(state.kernel, inducing_of(state)).astype(sweeps.precision)
     step = ExactSums(basis, likelihood, (sweeps.approximation,), row_weights(context))
-    _, [sums] = _run(context, SiteSweep(step, merge_sweeps), sweeps, "sweep")
+    [sums] = run_sites(context, SiteSweep(step, merge_sweeps), sweeps, "sweep")
     sweeps = replace(
         sweeps,
         generation=1,
+        has_sites=False,
         moment_matrices=sums.moment_matrix[None],
         moment_vectors=sums.moment_vector[None],
         converged=(True,),
+        skipped=(0,),
     )
     evidence = exact_evidence(sweeps.posteriors()[0], sums)
-    state = replace(state, sweeps=replace(sweeps, evidence=(evidence,))).told(
-        n_active=[state.n_active], sweep=1, rows=context.prepared.rows.n_rows, log_evidence=evidence
-    )
-    return replace(state, phase="done")
+    return replace(sweeps, evidence=(evidence,)), {0: sums}
 
 
-def _run(
-    context: Context, visitor: SiteSweep, sweeps: SweepState, label: str
-) -> tuple[object, list[SweepSums]]:
+def run_sites(context: Context, visitor: SiteSweep, sweeps: SweepState, label: str) -> list[Any]:
+    """Sums over all rows, one record for each head."""
     dtype = np.dtype(sweeps.precision)
-    return run_pass(
+    _, sums = run_pass(
         context.prepared.rows,
         visitor,
         context.pass_settings,
         reading=context.prepared.reading(dtype),
         label=label,
     )
+    return list(sums)
 
 
 def inducing_of(state: State) -> FloatArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.passes.run import available_threads
 from streamgp.training.context import Context
+from streamgp.training.state import State
 
 FloatArray = NDArray[np.float64]
 T = TypeVar("T")
@@ -40,6 +42,14 @@ def side_by_side(context: Context, function: Callable[[int], T], count: int) -> 
 def active_set(rows: NDArray[np.int64], inputs: FloatArray, targets: FloatArray, sites: Sites) -> ActiveSet:
     """Rows and their sites as they are kept between steps, without a factor."""
     return ActiveSet(rows, inputs, targets, *sites, np.zeros((0, 0)), np.zeros(len(rows)), count=len(rows))
+
+
+def with_inducing(state: State, inputs: FloatArray, rows: NDArray[np.int64] | None = None) -> State:
+    """The state with inducing inputs that all heads share; rows are −1 where they are none of the store."""
+    size = len(inputs)
+    flat = Sites(np.zeros(size), np.zeros(size))
+    shared = active_set(np.full(size, -1) if rows is None else rows, inputs, np.zeros(size), flat)
+    return replace(state, actives=(shared,) * len(state.likelihoods))
 
 
 def propagate(kernel: Kernel, likelihood: Likelihood, active: ActiveSet, tolerance: float) -> Propagated:

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from streamgp.errors import NumericsWarning
 from streamgp.inference import Sites, filter_sites
@@ -24,10 +23,10 @@ from streamgp.inference.criterion import criterion
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.passes.run import available_threads
-from streamgp.persistence import EvaluationLog
 from streamgp.posterior.calibration import calibrate
 from streamgp.selection import IVM
 from streamgp.training.context import Context
+from streamgp.training.descent import descend, logged, pack, pack_bounds, unpack
 from streamgp.training.greedy import Learner, grow
 from streamgp.training.starts import start_kernels
 from streamgp.training.state import Best, State
@@ -184,21 +183,6 @@ def _judged(context: Context, state: State, tasks: list[Task], n_active: int = S
     return _density(state, tasks, _select_heads(context, state, tasks, n_active))
 
 
-def pack(kernel: Kernel, likelihoods: tuple[Likelihood, ...]) -> FloatArray:
-    """All learned parameters as one vector: the kernel's, then each likelihood's."""
-    return np.concatenate([kernel.log_parameters, *(likelihood.parameters for likelihood in likelihoods)])
-
-
-def unpack(
-    kernel: Kernel, likelihoods: tuple[Likelihood, ...], vector: FloatArray
-) -> tuple[Kernel, tuple[Likelihood, ...]]:
-    """Kernel and likelihoods with the parameters of a vector."""
-    sizes = [len(kernel.parameter_names), *(len(likelihood.parameter_names) for likelihood in likelihoods)]
-    first, *rest = np.split(vector, np.cumsum(sizes)[:-1])
-    pairs = zip(likelihoods, rest, strict=True)
-    return kernel.with_log_parameters(first), tuple(like.with_parameters(part) for like, part in pairs)
-
-
 def minor_steps(
     context: Context,
     state: State,
@@ -212,8 +196,7 @@ def minor_steps(
     active set, before every search direction.  Source: [IVM2006] section 3.3.
     """
     start = pack(state.kernel, state.likelihoods)
-    bounds = np.concatenate([state.kernel.log_bounds, *(like.bounds for like in state.likelihoods)])
-    start = np.clip(start, bounds[:, 0], bounds[:, 1])
+    bounds = pack_bounds(state.kernel, state.likelihoods)
     hybrid = context.settings.learning == "hybrid"
     sites = [active.sites for active in actives]
     value = np.inf
@@ -221,18 +204,9 @@ def minor_steps(
     def objective(vector: FloatArray) -> tuple[float, FloatArray]:
         return penalised_criterion(state, tasks, actives, sites, vector)
 
-    # Every evaluation is kept: an interrupted minimisation resumes by replay.
-    log = EvaluationLog(
-        objective,
-        state.evaluations or None,
-        on_evaluation=lambda log: save(replace(state, evaluations=log.arrays())),
-    )
+    log = logged(objective, state, save)
     for _ in range(MINOR_STEPS if hybrid else 1):
-        options = {"maxiter": 1 if hybrid else MINOR_STEPS, "maxfun": 3 * MINOR_STEPS}
-        found = minimize(  # type: ignore[call-overload]
-            log.__call__, start, jac=True, method="L-BFGS-B", bounds=list(bounds), options=options
-        )
-        start, value = found.x, float(found.fun)
+        start, value = descend(log, start, bounds, 1 if hybrid else MINOR_STEPS, 3 * MINOR_STEPS)
         if hybrid:
             kernel, likelihoods = unpack(state.kernel, state.likelihoods, start)
             sites = [_refiltered(kernel, like, a) for like, a in zip(likelihoods, actives, strict=True)]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from streamgp.budget import format_size
 from streamgp.data import Rows, Standardizer
 from streamgp.errors import BudgetError
+from streamgp.inference.fitc_evidence import evidence_bytes
 from streamgp.inference.fitc_heads import heads_bytes, inducing_bytes
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Probit
@@ -39,7 +40,7 @@ class Demand:
     """What is asked of the memory: the data's shape, the model's size, and whether it is fitted already.
 
     ``n_active`` counts the active rows of one head, the largest. ``over_all_rows``: they are inducing inputs
-    of an inference that sweeps over all rows.
+    of an inference that sweeps over all rows; ``with_slopes``: its evidence is learned from in passes.
     """
 
     rows: Rows
@@ -50,6 +51,7 @@ class Demand:
     shared: bool = False
     fitted: bool = False
     over_all_rows: bool = False
+    with_slopes: bool = False
 
     @property
     def n_inputs(self) -> int:
@@ -239,6 +241,9 @@ def _block_bytes(demand: Demand, rows: int) -> int:
     block = workspace_bytes(demand.kernel, rows, *sizes)
     if demand.over_all_rows:
         block = max(block, heads_bytes(demand.kernel, Probit(), rows, *sizes))
+    if demand.with_slopes:
+        shape = (demand.kernel, Probit(), rows, demand.n_active, p, 8)
+        block = max(block, evidence_bytes(*shape) + 2 * demand.n_heads * 8 * demand.n_active**2)
     return inputs + block
 
 

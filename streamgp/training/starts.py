@@ -8,7 +8,6 @@ from scipy.spatial.distance import pdist
 from streamgp.kernels import RBF, Kernel, Linear, Polynomial
 from streamgp.training.context import Context
 
-MOST_ARD_FEATURES = 100
 LENGTHSCALES = (0.5, 1.0, 2.0)
 """Of the median distance."""
 VARIANCES = (1.0, 10.0, 100.0)
@@ -49,6 +48,6 @@ def _median_distance(context: Context) -> float:
 
 def _rbf_and_linear(context: Context, lengthscale: float, variance: float) -> Kernel:
     n_features = context.prepared.rows.n_features
-    per_feature = context.settings.learning is not None and n_features <= MOST_ARD_FEATURES
+    per_feature = context.settings.learning is not None and context.has_few_features
     lengthscales = (lengthscale,) * n_features if per_feature else lengthscale
     return RBF(variance, lengthscales) + Linear(0.1 * variance / n_features)

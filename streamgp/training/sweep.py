@@ -11,21 +11,19 @@ from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
 from streamgp.inference import Propagated, Sites
 from streamgp.inference.ep import FOR_PREDICTION
 from streamgp.inference.ep_evidence import Evidence, evidence
 from streamgp.kernels import Kernel
 from streamgp.passes.candidates import Pool
-from streamgp.persistence import EvaluationLog
 from streamgp.selection import stratified_quotas
 from streamgp.selection.predictive import PASS
 from streamgp.training.blocks import ends_pass, n_blocks, read_block, selection_of
 from streamgp.training.context import Context
+from streamgp.training.descent import descend, logged, pack, pack_bounds, unpack
 from streamgp.training.exchange import Visited, offer_block
 from streamgp.training.heads import active_set, head_groups, propagate, side_by_side
-from streamgp.training.hyperparameters import pack, unpack
 from streamgp.training.infer import converged
 from streamgp.training.look_back import look_back
 from streamgp.training.starts import start_kernels
@@ -110,25 +108,11 @@ def _after_block(context: Context, state: State) -> str:
 
 def update(context: Context, state: State, save: Callable[[State], None]) -> State:
     """Steps uphill in log Z_EP of all heads together, hyperpriors included; the active sets stay."""
-    start = pack(state.kernel, state.likelihoods)
-    bounds = np.concatenate([state.kernel.log_bounds, *(like.bounds for like in state.likelihoods)])
-    start = np.clip(start, bounds[:, 0], bounds[:, 1])
-    # Every evaluation is kept: an interrupted maximisation resumes by replay.
-    log = EvaluationLog(
-        lambda vector: penalised_evidence(context, state, vector),
-        state.evaluations or None,
-        on_evaluation=lambda log: save(replace(state, evaluations=log.arrays())),
-    )
+    log = logged(lambda vector: penalised_evidence(context, state, vector), state, save)
+    start, bounds = pack(state.kernel, state.likelihoods), pack_bounds(state.kernel, state.likelihoods)
     steps = selection_of(context).most_steps
-    found = minimize(
-        log.__call__,
-        start,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=list(bounds),
-        options={"maxiter": steps, "maxfun": 2 * steps},
-    )
-    kernel, likelihoods = unpack(state.kernel, state.likelihoods, found.x)
+    found, _ = descend(log, start, bounds, steps, 2 * steps)
+    kernel, likelihoods = unpack(state.kernel, state.likelihoods, found)
     state = replace(state, kernel=kernel, likelihoods=likelihoods, evaluations={})
     state, propagated = converged(context, state, FOR_PREDICTION)
     return replace(_told(state, propagated), phase="sweep" if state.round > 0 else "look")

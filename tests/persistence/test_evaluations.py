@@ -140,3 +140,15 @@ def test_unusable_logs_are_refused():
         EvaluationLog(None)(START)
     with pytest.raises(ValueError, match=r"gradient has shape \(2,\)"):
         EvaluationLog(lambda x: (0.0, np.zeros(2)))(START)
+
+
+def test_what_an_objective_keeps_for_its_next_call_is_saved_with_the_log():
+    def counting(x):
+        log.memory = {"calls": log.memory.get("calls", np.zeros(())) + 1.0}
+        return float(log.memory["calls"]), x
+
+    log = EvaluationLog(counting)
+    log(np.array([1.0]))
+    log = EvaluationLog(counting, log.arrays())
+    assert log(np.array([1.0]))[0] == 1.0  # replayed
+    assert log(np.array([2.0]))[0] == 2.0
