@@ -14,19 +14,23 @@ class Kmeans:
     Parameters
     ----------
     steps : int
-        Most rounds of Lloyd's algorithm.
+        Most rounds of Lloyd's algorithm on a sample.
+    passes : int
+        Rounds over all rows after that, one pass each: unlike mini-batches, the same for any chunking and on
+        any number of workers.
     least_share : float
         Share of an equal part that rare classes get at least, of the rows and so of the centres.
     """
 
     steps: int = 10
+    passes: int = 1
     least_share: float = 0.5
 
     def __post_init__(self) -> None:
-        if self.steps < 0 or not 0.0 <= self.least_share <= 1.0:
+        if min(self.steps, self.passes) < 0 or not 0.0 <= self.least_share <= 1.0:
             raise ParameterError(
-                f"steps must be at least 0 and least_share between 0 and 1, not {self.steps!r} and "
-                f"{self.least_share!r}"
+                f"steps and passes must be at least 0 and least_share between 0 and 1, not {self.steps!r}, "
+                f"{self.passes!r} and {self.least_share!r}"
             )
 
 

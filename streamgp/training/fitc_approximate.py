@@ -1,12 +1,14 @@
 """Which approximation: residual and power, by the log density of held-out rows, on a sample of the others.
 
-The winner's posterior, its moments multiplied up to the number of all rows, is where sweeps begin.
+Each is judged at its best, with the noise of real targets or, of classes, the kernel's variance refitted. The
+winner's posterior, its moments multiplied up to the number of all rows, is where sweeps begin.
 """
 
 from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +19,8 @@ from streamgp.inference import Sites
 from streamgp.inference.fitc import Damping, Fit, fit_sites
 from streamgp.inference.fitc_basis import Approximation, make_basis
 from streamgp.inference.fitc_posterior import head_from_posterior
-from streamgp.likelihoods import Gaussian
+from streamgp.kernels import Kernel
+from streamgp.likelihoods import Gaussian, Likelihood
 from streamgp.posterior import Snapshot
 from streamgp.posterior.precision import WORTHWHILE, choose_dtype
 from streamgp.training.context import Context
@@ -36,12 +39,16 @@ TOLERANCE = 5e-3
 """Moment residual at which held-out densities of a sample's fit are compared, and sweeps can begin."""
 VALIDATION_BLOCK = 1024
 MOST_SWEEPS = 30
+MOST_REFITS = 4
+"""Factors of two by which noise or variance may rise or fall."""
 
 
 class Tried(NamedTuple):
-    """An approximation, the fits of some heads on the sample, and what held-out rows say about it."""
+    """An approximation, parameters refitted for it, fits of some heads, and how held-out rows judge it."""
 
     approximation: Approximation
+    kernel: Kernel
+    likelihoods: tuple[Likelihood, ...]
     fits: tuple[Fit, ...]
     log_density: float
 
@@ -57,8 +64,9 @@ def approximate(context: Context, state: State) -> State:
         choices = choices[:1]
     tried: list[Tried] = []
     for choice in choices:
-        tried.append(_try(context, state, problem, precision, choice, tried))
+        tried.append(_refitted(context, state, problem, precision, choice, tried))
     best = max(tried, key=lambda one: one.log_density)
+    state = replace(state, kernel=best.kernel, likelihoods=best.likelihoods)
     if precision == "float32" and not _single_is_enough(context, state, problem, best):
         precision = "float64"
     everyone = sample_problem(context, size, tuple(range(context.n_heads)))
@@ -85,6 +93,7 @@ def approximate(context: Context, state: State) -> State:
             if np.isfinite(one.log_density)
         ],
         precision=precision,
+        kernel=repr(state.kernel),
         sweeps=[fit.sweeps for fit in fits],
     )
     return replace(state, phase="site_sweep")
@@ -138,6 +147,48 @@ def _fit_heads(
     )
 
 
+def _refitted(
+    context: Context,
+    state: State,
+    problem: Problem,
+    precision: str,
+    choice: Approximation,
+    before: list[Tried],
+) -> Tried:
+    """The approximation at its best: uphill from the learned parameters in factors of two.
+
+    FITC explains as noise what the projected process must explain otherwise, so that the same parameters do
+    not suit both. Parameters that are not to be learned stay as they are.
+    """
+    latest = before[-1:]
+
+    @cache
+    def tried(exponent: int) -> Tried:
+        latest[:] = [_try(context, _scaled(state, exponent), problem, precision, choice, latest)]
+        return latest[0]
+
+    best = 0
+    if context.settings.learning is None or len(context.validation.rows) == 0:
+        return tried(best)
+    for direction in (-1, 1):
+        while (
+            abs(best + direction) <= MOST_REFITS
+            and tried(best + direction).log_density > tried(best).log_density
+        ):
+            best += direction
+    return tried(best)
+
+
+def _scaled(state: State, exponent: int) -> State:
+    """The state with Gaussian noise, else with all variances of the kernel, times a power of two."""
+    shift, kernel = exponent * np.log(2.0), state.kernel
+    if isinstance(state.likelihoods[0], Gaussian):
+        noisy = tuple(each.with_parameters(each.parameters + shift) for each in state.likelihoods)
+        return replace(state, likelihoods=noisy)
+    variances = np.array([name.endswith("variance") for name in kernel.parameter_names])
+    return replace(state, kernel=kernel.with_log_parameters(kernel.log_parameters + shift * variances))
+
+
 def _try(
     context: Context,
     state: State,
@@ -150,7 +201,7 @@ def _try(
     known = dict(zip(problem.heads, (fit.sites for fit in before[-1].fits), strict=True)) if before else {}
     fits = _fit_heads(state, problem, precision, choice, known)
     if len(context.validation.rows) == 0:
-        return Tried(choice, fits, -np.inf)
+        return Tried(choice, state.kernel, state.likelihoods, fits, -np.inf)
     snapshot = _snapshot(state, precision, choice, fits)
     total, validation = 0.0, context.validation
     for start in range(0, len(validation.rows), VALIDATION_BLOCK):
@@ -164,7 +215,7 @@ def _try(
             total += float(density.sum())
     average = total / (len(validation.rows) * len(problem.heads))
     logger.info("residual %g, power %g: held-out log density %.5f", choice.residual, choice.power, average)
-    return Tried(choice, fits, average)
+    return Tried(choice, state.kernel, state.likelihoods, fits, average)
 
 
 def _snapshot(state: State, precision: str, choice: Approximation, fits: tuple[Fit, ...]) -> Snapshot:

@@ -1,13 +1,16 @@
-"""Inducing inputs that need not be rows: centres of clusters of the sample, in the learned metric."""
+"""Inducing inputs that need not be rows: centres of clusters, in the learned metric."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamgp.kernels import Kernel
+from streamgp.passes.clusters import Assign, merge_clusters, nearest_sums
+from streamgp.passes.run import run_pass
 from streamgp.selection import stratified_quotas
 from streamgp.selection.inducing import Kmeans
 from streamgp.training.context import Context
@@ -22,7 +25,7 @@ ROWS_PER_BLOCK = 2048
 
 
 def choose_inducing(context: Context, state: State) -> State:
-    """Centres for all heads; their place among the rows of the store is −1: they are none."""
+    """Centres for all heads: of clusters of the sample, then of all rows."""
     settings, sample = context.settings, context.sample
     assert isinstance(settings.selection, Kmeans)
     wanted = min(context.plan.n_active, len(sample.rows))
@@ -32,18 +35,36 @@ def choose_inducing(context: Context, state: State) -> State:
     )
     quotas = _exact_quotas(np.bincount(codes), wanted, settings.selection.least_share)
     scale = metric(state.kernel, context.prepared.rows.n_features)
-    centres = [
+    centres = tuple(
         cluster_centres(
             (context.inputs(sample.features[order[codes == code]]) / scale).astype(np.float32),
             int(quota),
             settings.selection.steps,
         )
         for code, quota in enumerate(quotas)
-        if quota > 0
-    ]
-    inputs = np.concatenate(centres).astype(np.float64) * scale
+    )
+    passes = 0 if context.holds_all_rows and len(order) == len(sample.rows) else settings.selection.passes
+    for number in range(passes):
+        centres = _after_all_rows(context, centres, scale, f"centres {number + 1}")
+    inputs = np.concatenate(centres) * scale
     state = with_inducing(state, inputs)
-    return replace(state.told(n_active=[len(inputs)], rows=len(order)), phase=context.after_selection)
+    n_rows = context.prepared.rows.n_rows if passes else len(order)
+    return replace(state.told(n_active=[len(inputs)], rows=n_rows), phase=context.after_selection)
+
+
+def _after_all_rows(
+    context: Context, centres: tuple[FloatArray, ...], scale: FloatArray, label: str
+) -> tuple[FloatArray, ...]:
+    """The centres after one round over all rows but those held out."""
+    found = run_pass(
+        context.prepared.rows,
+        Assign(centres, scale, np.sort(context.validation.rows)),
+        context.pass_settings,
+        reading=context.prepared.reading(np.float32),
+        label=label,
+    )
+    moved = found.centres(np.concatenate(centres))
+    return tuple(np.split(moved, np.cumsum([len(part) for part in centres])[:-1]))
 
 
 def _exact_quotas(counts: NDArray[np.int64], wanted: int, least_share: float) -> NDArray[np.int64]:
@@ -67,27 +88,18 @@ def metric(kernel: Kernel, n_features: int) -> FloatArray:
     return scale
 
 
-def cluster_centres(inputs: NDArray[np.float32], count: int, steps: int) -> NDArray[np.float32]:
+def cluster_centres(inputs: NDArray[np.float32], count: int, steps: int) -> FloatArray:
     """Lloyd's algorithm, from the first rows (which are in random order); an empty cluster stays.
 
     Shapes: inputs (n, p) → (count, p).  Cost: 2 n count p flops a step, in blocks of rows.
     """
-    centres = inputs[:count].copy()
+    centres = inputs[:count].astype(np.float64)
     if len(inputs) <= count:
         return centres
     for _ in range(steps):
-        sums, sizes = np.zeros(centres.shape), np.zeros(count)
-        half = 0.5 * np.einsum("ij,ij->i", centres, centres)
-        for start in range(0, len(inputs), ROWS_PER_BLOCK):
-            block = inputs[start : start + ROWS_PER_BLOCK]
-            nearest = np.argmin(half - block @ centres.T, axis=1)
-            order = np.argsort(nearest, kind="stable")
-            present, first = np.unique(nearest[order], return_index=True)
-            sums[present] += np.add.reduceat(block[order].astype(np.float64), first, axis=0)
-            sizes += np.bincount(nearest, minlength=count)
-        filled = sizes > 0
-        moved = (sums[filled] / sizes[filled, None]).astype(np.float32)
-        if np.array_equal(moved, centres[filled]):
+        blocks = (inputs[start : start + ROWS_PER_BLOCK] for start in range(0, len(inputs), ROWS_PER_BLOCK))
+        moved = reduce(merge_clusters, (nearest_sums(block, centres) for block in blocks)).centres(centres)
+        if np.array_equal(moved, centres):
             break
-        centres[filled] = moved
+        centres = moved
     return centres

@@ -1,0 +1,78 @@
+"""A round of Lloyd's algorithm over all rows, each class with its own centres, in one pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from streamgp.passes.block import Block, Visitor
+from streamgp.passes.candidates import is_among
+
+FloatArray = NDArray[np.float64]
+
+
+class ClusterSums(NamedTuple):
+    """Of the rows nearest to each centre: their sum, (m, p), and their number, (m,)."""
+
+    sums: FloatArray
+    sizes: FloatArray
+
+    def centres(self, before: FloatArray) -> FloatArray:
+        """The means; an empty cluster stays where it was."""
+        filled = self.sizes > 0
+        return np.where(filled[:, None], self.sums / np.maximum(self.sizes, 1.0)[:, None], before)
+
+
+def nearest_sums(inputs: NDArray[Any], centres: FloatArray) -> ClusterSums:
+    """Sums of rows by their nearest centre, found in the type of the inputs, added up in float64.
+
+    Shapes: inputs (n, p), centres (m, p).  Cost: 2 n m p flops; memory (n, m).
+    """
+    sums = np.zeros(centres.shape)
+    if len(inputs) == 0 or len(centres) == 0:
+        return ClusterSums(sums, np.zeros(len(centres)))
+    known = centres.astype(inputs.dtype)
+    half = 0.5 * np.einsum("ij,ij->i", known, known)
+    nearest = np.argmin(half - inputs @ known.T, axis=1)
+    order = np.argsort(nearest, kind="stable")
+    present, first = np.unique(nearest[order], return_index=True)
+    sums[present] = np.add.reduceat(inputs[order].astype(np.float64), first, axis=0)
+    return ClusterSums(sums, np.bincount(nearest, minlength=len(centres)).astype(np.float64))
+
+
+def merge_clusters(earlier: ClusterSums, later: ClusterSums) -> ClusterSums:
+    """Sums over the rows of both."""
+    return ClusterSums(earlier.sums + later.sums, earlier.sizes + later.sizes)
+
+
+@dataclass(frozen=True, eq=False)
+class Assign(Visitor[ClusterSums]):
+    """Sums of all rows but ``excluded`` ones (sorted) by the nearest centre of their class.
+
+    ``centres`` are in units of ``scale`` (p,), one array for each class, or one alone for real targets.
+    """
+
+    centres: tuple[FloatArray, ...]
+    scale: FloatArray
+    excluded: NDArray[np.int64]
+
+    def visit(self, block: Block) -> ClusterSums:
+        """Sums of one block, classes one after the other."""
+        assert block.targets is not None
+        rows = np.arange(block.start, block.start + block.rows)
+        inputs = (block.features / self.scale).astype(block.features.dtype, copy=False)
+        counted = ~is_among(rows, self.excluded)
+        if len(self.centres) == 1:
+            return nearest_sums(inputs[counted], self.centres[0])
+        parts = [
+            nearest_sums(inputs[counted & (block.targets == code)], centres)
+            for code, centres in enumerate(self.centres)
+        ]
+        return ClusterSums(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+    def merge(self, earlier: ClusterSums, later: ClusterSums) -> ClusterSums:
+        """Sums over both."""
+        return merge_clusters(earlier, later)
