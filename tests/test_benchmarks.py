@@ -14,6 +14,7 @@ SMOKE = {
     "benchmarks.limits.ep_robustness": "--problems 8",
     "benchmarks.limits.pass_throughput": "--rows 3000 --features 5 --active 20 --repeats 1",
     "benchmarks.limits.fitc_convergence": "--synthetic --sets crabs mnist9 --inducing 10",
+    "benchmarks.limits.fitc_skipping": "--synthetic --rows 300 --inducing 16",
     "benchmarks.limits.fitc_sweep": "--rows 64 --features 3 --inducing 16 --repeats 1",
     "benchmarks.limits.kernel_block": "--rows 64 --features 3 --active 16 --repeats 1",
     "benchmarks.papers.fitc_inducing": "--synthetic --sets usps4 uci_kin40k --inducing 24",

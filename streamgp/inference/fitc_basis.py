@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy.linalg import LinAlgError, cholesky
 from scipy.linalg.lapack import dtrtri
 
 from streamgp.errors import ParameterError
-from streamgp.kernels import Kernel
+from streamgp.kernels import Kernel, Prepared
 from streamgp.numerics import projection as numerics
 
 FloatArray = NDArray[np.float64]
@@ -65,6 +66,15 @@ class Basis:
         """Number m of inducing inputs."""
         return len(self.inducing)
 
+    @cached_property
+    def prepared(self) -> Prepared:
+        """The kernel made ready for the inducing inputs: once in a process, for all blocks and threads."""
+        return self.kernel.prepared(self.inducing)
+
+    def __reduce__(self) -> tuple[type[Basis], tuple[Any, ...]]:
+        """Sent to other processes without what each makes for itself."""
+        return Basis, (self.kernel, self.inducing, self.whitening, self.jitter)
+
     def astype(self, dtype: DTypeLike) -> Basis:
         """The same basis for passes in another precision; its jitter stays."""
         return replace(
@@ -114,7 +124,7 @@ def whiten(basis: Basis, features: NDArray[Any]) -> WhitenedRows:
     Hazard: D0 is a difference; rounding below zero is clamped to zero.
     Source: [FITC2007] eq. 3.  Oracle: tests/reference/fitc_dense.py
     """
-    block = basis.kernel.block(features, basis.inducing)
+    block = basis.prepared.block(features)
     return whiten_block(basis, block, basis.kernel.diagonal(features))
 
 

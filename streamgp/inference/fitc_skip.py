@@ -63,7 +63,7 @@ def skipping_sweep_block(
     ``no_looks`` sees all rows again.
     """
     weight = np.ones(len(targets)) if weights is None else weights
-    block = basis.kernel.block(features, basis.inducing)
+    block = basis.prepared.block(features)
     prior = basis.kernel.diagonal(features)
     mean_weights = basis.whitening @ posterior.inducing_mean.astype(basis.dtype)
     seen = np.flatnonzero(~np.isnan(looks.variance))
