@@ -4,8 +4,9 @@
 
 Fixed hyperparameters of the paper: an RBF of variance 1 and squared lengthscale 1/8 plus White(1/16) on
 features as they are, for the IVM a linear kernel beside it; ``--learn`` is the library's default instead: one
-lengthscale for each feature, learned. ``--peers`` adds SVC (C = 16, the same RBF) and Nystroem + logistic
-regression with so many points. ``--validate`` replaces the test set by a fifth of the training rows.
+lengthscale for each feature, learned; ``--learn evidence``: by the evidence of a sample. ``fpass+fitc`` takes
+the active rows as inducing inputs of all rows. ``--peers`` adds SVC (C = 16, the same RBF) and Nystroem +
+logistic regression with so many points. ``--validate`` replaces the test set by a fifth of the training rows.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ from streamgp.likelihoods import Probit
 from streamgp.selection import FPASS
 
 Array = NDArray[Any]
-METHODS = ("fpass", "pass", "ivm", "ivm+ep", "random")
+METHODS = ("fpass", "fpass+fitc", "pass", "ivm", "ivm+ep", "random")
+LEARNING: dict[str, dict[str, Any]] = {"default": {}, "evidence": {"learn_hyperparameters": "evidence"}}
 GAMMA = 4.0
 COLUMNS = ("method", "active", "seeds", "error_percent", "deviation", "log_loss", "seconds")
 
@@ -59,10 +61,10 @@ def fit_gp(
         n_active,
         selection=selection,
         inference=inference or ("ep" if name == "random" else "adf"),
-        validation=False,
+        validation=None if inference == "fitc" else False,
         memory_budget=options.memory_budget,
         random_state=seed,
-        **({} if options.learn else fixed),
+        **LEARNING.get(options.learn, fixed),
     ).fit_stream((X, y))
 
 
@@ -109,7 +111,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--p-exc", type=float, default=FPASS.p_exc)
     parser.add_argument("--passes", type=int, default=4)
-    parser.add_argument("--learn", action="store_true")
+    parser.add_argument("--learn", nargs="?", const="default", choices=list(LEARNING), default=None)
     parser.add_argument("--peers", action="store_true")
     parser.add_argument("--validate", action="store_true")
     parser.add_argument("--memory-budget", default="1GiB")
@@ -131,7 +133,7 @@ def main() -> None:
     table: list[dict[str, Any]] = []
 
     def tell(rows: list[dict[str, Any]]) -> None:
-        common = {"learned": options.learn, "validated": options.validate}
+        common = {"learned": options.learn or False, "validated": options.validate}
         record("passgp_ijcnn", [{**row, **common} for row in rows], save=not options.no_save)
         table.extend(rows)
 
