@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.limits.skipping import Looks, no_looks, skipping_sweep_block
 from streamgp.inference import Sites
 from streamgp.inference.fitc import Damping, fit_sites
 from streamgp.inference.fitc_basis import FITC, Approximation, make_basis, whiten
 from streamgp.inference.fitc_memory import Rows
 from streamgp.inference.fitc_posterior import prior_posterior
-from streamgp.inference.fitc_skip import Looks, no_looks, skipping_sweep_block
 from streamgp.inference.fitc_sweep import flat_sites, sweep_block
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Probit

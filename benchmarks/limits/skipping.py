@@ -1,4 +1,9 @@
-"""A sweep that passes over confident rows: their sites are nearly flat, and O(m) work tells."""
+"""A sweep that passes over confident rows: their sites are nearly flat, and O(m) work tells.
+
+Tried for the library, and not in it. With log loss within 1 % (ε = 0.003), ``fitc_skipping`` measured on
+digits all sweeps together 1.6 times faster at 13 x 13 pixels and 1.35 times at 28 x 28: the first sweeps see
+all rows, and the kernel of rows passed over is computed all the same.
+"""
 
 from __future__ import annotations
 
