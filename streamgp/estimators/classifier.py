@@ -72,8 +72,9 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Learn the parameters of kernel and likelihood on a sample. By the IVM's criterion, with sites held
         ``"constant"`` in the inner loop, or set anew before every search direction (``"hybrid"``); or by the
         ``"evidence"`` of the sample seen through inducing inputs; ``"passes"``, for ``"fitc"``, in the end by
-        the evidence of all rows, in passes over them. True chooses: for ``"fitc"`` the evidence, where
-        features are few (at most 100) or inducing inputs are learned; else ``"constant"``.
+        the evidence of all rows, in passes over them. True chooses: for ``"fitc"``, ``"pass"`` and
+        ``"fpass"`` the evidence, where features are few (at most 100) or inducing inputs are learned; else
+        ``"constant"``.
     learn_inducing : bool or "auto"
         Of ``"fitc"``: whether learning moves the inducing inputs too; ``"auto"`` where they are few.
     calibrate : bool

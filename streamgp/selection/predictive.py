@@ -86,8 +86,8 @@ class PASS:
         Rows that are scored with one posterior; then rows enter and leave, and it is updated.
     update_every : int, optional
         Blocks between two updates of the hyperparameters by the evidence of the active sets, as in the paper.
-        None: of real targets every 8 blocks; of classes they are learned once, on a random sample, as for the
-        IVM: hard rows alone mislead the evidence.
+        None: of real targets every 8 blocks; of classes they are learned once, on a random sample, since hard
+        rows alone mislead: by its evidence or, of more than 100 features, as for the IVM.
     most_steps : int
         Steps of the optimiser in one such update.
     p_exc : float

@@ -116,17 +116,19 @@ class Context:
     def learns_by_evidence(self) -> bool:
         """Whether the evidence of rows seen through inducing inputs is what learning maximises, and not φ.
 
-        As wished, else for inference over all rows, unless these are of classes with many features and
-        inducing inputs stay where they are. Where each feature has a lengthscale, φ follows neighbours that
-        random rows have and new ones lack: ijcnn1, 1000 inducing inputs, 2.2 % of its test rows wrong, by the
-        evidence 1.5 %. Of pixels the evidence makes kernels too smooth: USPS 4, 200 inducing inputs, training
-        rows held out, 0.89 % error and 0.028 nats, with the kernel of φ 0.48 % and 0.018.
+        As wished, else for inference over all rows and for predictive selection; but not of classes with many
+        features, unless inducing inputs are learned. Where each feature has a lengthscale, φ follows
+        neighbours that random rows have and new ones lack: ijcnn1, 1000 inducing inputs, 2.2 % of its test
+        rows wrong, by the evidence 1.5 %. Of pixels the evidence makes kernels too smooth: USPS 4, 200
+        inducing inputs, training rows held out, 0.89 % error and 0.028 nats, with the kernel of φ 0.48 % and
+        0.018.
         """
         learning = self.settings.learning
         if learning != "auto":
             return learning in EVIDENCE
-        suits = not self.is_classification or self.learns_inducing or self.has_few_features
-        return self.settings.inference == "fitc" and suits
+        if self.settings.inference != "fitc":
+            return isinstance(self.settings.selection, Predictive) and self.has_few_features
+        return not self.is_classification or self.learns_inducing or self.has_few_features
 
     @property
     def has_few_features(self) -> bool:
