@@ -67,7 +67,8 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     residual, power : float or "auto"
         Of ``"fitc"``: how much of what the inducing inputs leave unexplained of a row counts (1: FITC, 0: the
         projected process), and the power of expectation propagation (1: EP, towards 0: variational);
-        ``"auto"`` chooses by the log density of rows held out, where there are any, else (1, 1).
+        ``"auto"`` chooses by the log density of rows held out, where there are any, else (1, 1). Those rows
+        also refit the learned variance (of real targets, the noise) for each choice.
     learn_hyperparameters : bool or {"constant", "hybrid", "evidence", "passes"}
         Learn the parameters of kernel and likelihood on a sample. By the IVM's criterion, with sites held
         ``"constant"`` in the inner loop, or set anew before every search direction (``"hybrid"``); or by the

@@ -54,6 +54,10 @@ def fit_settings(estimator: Any, sample_weight: Any = None) -> FitSettings:
         raise ParameterError(
             "learn_hyperparameters='passes' is for inference over all rows: inference='fitc'"
         )
+    if estimator.learn_inducing is True and estimator.learn_hyperparameters in ("constant", "hybrid"):
+        raise ParameterError(
+            "learn_inducing=True needs the evidence: learn_hyperparameters=True, 'evidence' or 'passes'"
+        )
     check_approximation(estimator.residual, estimator.power)
     if estimator.learn_inducing not in (True, False, "auto"):
         raise ParameterError(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.inference.fitc_basis import Approximation, Basis, FloatArray, whiten, whiten_bytes
+from streamgp.inference.fitc_basis import Approximation, Basis, FloatArray, WhitenedRows, whiten, whiten_bytes
 from streamgp.inference.fitc_posterior import InducingPosterior
 from streamgp.inference.fitc_rows import CAVITY_FLOOR, update_rows
 from streamgp.inference.sites import Sites
@@ -65,9 +65,36 @@ def evidence_block(
     Hazard: exact only at the fixed point; the error of the gradient is of the order of the moment residual.
     Source: [FITC2007] section 4.  Oracle: finite differences with full re-convergence.
     """
-    power, residual = approximation.power, approximation.residual
     weight = np.ones(len(targets)) if weights is None else weights
-    rows = whiten(basis, features)
+    return evidence_whitened(
+        basis,
+        posterior,
+        whiten(basis, features),
+        features,
+        targets,
+        likelihood,
+        sites,
+        approximation,
+        weight,
+        inputs=inputs,
+    )
+
+
+def evidence_whitened(
+    basis: Basis,
+    posterior: InducingPosterior,
+    rows: WhitenedRows,
+    features: NDArray[Any],
+    targets: FloatArray,
+    likelihood: Likelihood,
+    sites: Sites,
+    approximation: Approximation,
+    weight: FloatArray,
+    *,
+    inputs: bool,
+) -> EvidenceSums:
+    """The same for rows that are whitened already, and stay as they are."""
+    power, residual = approximation.power, approximation.residual
     whitened, projected = rows.features, rows.features.copy()
     numerics.multiply_triangle(projected, posterior.spread, transposed=False)
     mean, variance = np.zeros(len(targets)), np.zeros(len(targets))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from streamgp.data import Targets
 from streamgp.data.targets import head_targets
 from streamgp.inference.fitc_basis import Approximation, Basis, FloatArray, whiten, whiten_bytes
-from streamgp.inference.fitc_evidence import EvidenceSums, evidence_block
+from streamgp.inference.fitc_evidence import EvidenceSums, evidence_whitened
 from streamgp.inference.fitc_posterior import InducingPosterior
 from streamgp.inference.fitc_rows import exact_rows
 from streamgp.inference.fitc_sweep import SweepSums, exact_whitened, sweep_whitened
@@ -115,7 +115,7 @@ class ExactSums:
 
 @dataclass(frozen=True, eq=False)
 class HeadEvidence:
-    """What rows add to the evidence of converged sites and its gradient; see :func:`evidence_block`."""
+    """What rows add to the evidence of converged sites and its gradient; see :func:`evidence_whitened`."""
 
     basis: Basis
     posteriors: tuple[InducingPosterior, ...]
@@ -129,19 +129,19 @@ class HeadEvidence:
         self, start: int, features: NDArray[Any], encoded: FloatArray, sites: FloatArray | None
     ) -> tuple[None, list[EvidenceSums]]:
         """Sums for each head; sites that were not kept, those of Gaussian noise, are computed again."""
-        weights, sums = self.weights(start, encoded), []
+        weights, sums, rows = self.weights(start, encoded), [], whiten(self.basis, features)
         for head, (posterior, likelihood) in enumerate(zip(self.posteriors, self.likelihoods, strict=True)):
             targets = head_targets(self.targets, encoded, head)
             if sites is not None:
                 own = Sites(sites[:, head, 0], sites[:, head, 1])
             else:
                 assert isinstance(likelihood, Gaussian)
-                residual_variance = whiten(self.basis, features).residual_variance
-                own = exact_rows(likelihood, targets, residual_variance, self.approximation).sites
+                own = exact_rows(likelihood, targets, rows.residual_variance, self.approximation).sites
             sums.append(
-                evidence_block(
+                evidence_whitened(
                     self.basis,
                     posterior,
+                    rows,
                     features,
                     targets,
                     likelihood,

@@ -127,7 +127,7 @@ class Context:
         if learning != "auto":
             return learning in EVIDENCE
         if self.settings.inference != "fitc":
-            return isinstance(self.settings.selection, Predictive) and self.has_few_features
+            return self.has_few_features and self.is_predictive and self.update_every is None
         return not self.is_classification or self.learns_inducing or self.has_few_features
 
     @property
@@ -136,12 +136,26 @@ class Context:
         return self.prepared.rows.n_features <= MOST_ARD_FEATURES
 
     @property
+    def is_predictive(self) -> bool:
+        """Whether rows enter and leave the active sets block by block."""
+        return isinstance(self.settings.selection, Predictive)
+
+    @property
     def update_every(self) -> int | None:
-        """Blocks of a predictive selection between updates of its hyperparameters; None: there are none."""
-        selection = self.settings.selection
-        if not isinstance(selection, Predictive) or self.settings.learning is None:
+        """Blocks of a predictive selection between updates of its hyperparameters; None: there are none.
+
+        Where nothing is said, those of real targets are updated, unless they are learned otherwise.
+        """
+        selection, learning = self.settings.selection, self.settings.learning
+        if not isinstance(selection, Predictive) or learning is None:
             return None
-        return selection.update_every or (None if self.is_classification else REAL_UPDATES)
+        otherwise = self.is_classification or self.settings.inference == "fitc" or learning in EVIDENCE
+        return selection.update_every or (None if otherwise else REAL_UPDATES)
+
+    @property
+    def learns_along(self) -> bool:
+        """Whether all learning is in the updates of a predictive selection."""
+        return self.update_every is not None and not self.learns_by_evidence
 
     @property
     def selection_phase(self) -> str:

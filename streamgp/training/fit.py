@@ -62,7 +62,7 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
     """The memory plan of a fit; nothing is read."""
     if settings.n_active < 1:
         raise ParameterError(f"n_active must be at least 1, not {settings.n_active}")
-    itemsize = 4 if settings.precision == "float32" else 8
+    itemsize = 4 if settings.precision == "float32" and settings.learning != "passes" else 8
     n_active = min(settings.n_active, rows.n_rows)
     kernel = settings.kernel or RBF() + Linear()
     return make_plan(
@@ -194,8 +194,7 @@ def _first_state(context: Context) -> State:
 
 def _first_phase(context: Context) -> str:
     """Learning, of one kind or the other; else, or where it goes along with the selection, that."""
-    learns_along = context.update_every is not None and context.settings.inference != "fitc"
-    if context.settings.learning is None or learns_along:
+    if context.settings.learning is None or context.learns_along:
         return context.selection_phase
     return "evidence" if context.learns_by_evidence else "start"
 

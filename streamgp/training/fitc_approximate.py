@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -56,7 +55,8 @@ class Tried(NamedTuple):
 def approximate(context: Context, state: State) -> State:
     """Choose residual and power, and the type of the passes; hand over to the sweeps."""
     inducing = inducing_of(state)
-    size = affordable(context, state, min(max(ROWS_PER_INDUCING * len(inducing), 1000), MOST_ROWS))
+    wanted = min(max(ROWS_PER_INDUCING * len(inducing), 1000), MOST_ROWS)
+    size = affordable(context, state, wanted, len(inducing))
     choices = candidates(context.settings.residual, context.settings.power)
     precision = _first_precision(context, state, len(inducing))
     problem = sample_problem(context, size, judged_heads(context))
@@ -160,23 +160,18 @@ def _refitted(
     FITC explains as noise what the projected process must explain otherwise, so that the same parameters do
     not suit both. Parameters that are not to be learned stay as they are.
     """
-    latest = before[-1:]
-
-    @cache
-    def tried(exponent: int) -> Tried:
-        latest[:] = [_try(context, _scaled(state, exponent), problem, precision, choice, latest)]
-        return latest[0]
-
-    best = 0
+    best, at = _try(context, state, problem, precision, choice, before[-1:]), 0
     if context.settings.learning is None or len(context.validation.rows) == 0:
-        return tried(best)
+        return best
     for direction in (-1, 1):
-        while (
-            abs(best + direction) <= MOST_REFITS
-            and tried(best + direction).log_density > tried(best).log_density
-        ):
-            best += direction
-    return tried(best)
+        for exponent in range(direction, direction * (MOST_REFITS + 1), direction):
+            following = _try(context, _scaled(state, exponent), problem, precision, choice, [best])
+            if following.log_density <= best.log_density:
+                break
+            best, at = following, exponent
+        if at != 0:  # the other direction is where it came from
+            break
+    return best
 
 
 def _scaled(state: State, exponent: int) -> State:

@@ -28,6 +28,9 @@ FloatArray = NDArray[np.float64]
 
 JUDGED_HEADS = 3
 FEW_ROWS = 2500
+FEWEST_ROWS = 500
+MOST_WORKERS = 4
+"""Threads that memory is counted for; the number of rows must not depend on those of the machine."""
 MOST_SWEEPS = 60
 CLASS_VARIANCE = 2.0
 """Centre of the hyperprior over the log variance of a latent function that has to tell classes apart."""
@@ -52,7 +55,7 @@ class Problem(NamedTuple):
     def rows(self, place: int) -> Rows:
         """One head's rows, as inference takes them."""
         # Threads cost more than a sweep of few rows does.
-        workers = available_threads() if len(self.inputs) > FEW_ROWS else 1
+        workers = min(available_threads(), MOST_WORKERS) if len(self.inputs) > FEW_ROWS else 1
         return Rows(self.inputs, self.targets[place], self.weights, workers=workers)
 
 
@@ -86,18 +89,16 @@ def sample_problem(context: Context, size: int, heads: tuple[int, ...]) -> Probl
     )
 
 
-def affordable(context: Context, state: State, size: int) -> int:
+def affordable(context: Context, state: State, size: int, n_inducing: int) -> int:
     """Rows of which the evidence fits into the memory that candidates and tasks leave free meanwhile."""
-    plan = context.plan
     p = context.prepared.rows.n_features
-    room = 2 * plan.candidate_share - 8 * len(context.sample.rows)
-    while size > 500:
-        needed = fit_bytes(
-            state.kernel, state.likelihoods[0], size, plan.n_active, p, 8, workers=available_threads()
-        )
-        if needed + 8 * size * (p + plan.n_active + 4) <= room:
+    size = min(size, len(context.sample.rows))
+    room = 2 * context.plan.candidate_share - 8 * len(context.sample.rows)
+    while size > FEWEST_ROWS:
+        needed = fit_bytes(state.kernel, state.likelihoods[0], size, n_inducing, p, 8, workers=MOST_WORKERS)
+        if needed + 8 * size * (p + n_inducing + 4) <= room:
             break
-        size = size // 2
+        size = max(size // 2, FEWEST_ROWS)
     return size
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from streamgp.passes.clusters import Assign, merge_clusters, nearest_sums
 from streamgp.passes.run import run_pass
 from streamgp.selection import stratified_quotas
 from streamgp.selection.inducing import Kmeans
-from streamgp.training.context import Context
+from streamgp.training.context import Context, class_counts
 from streamgp.training.heads import with_inducing
 from streamgp.training.state import State
 
@@ -33,15 +34,16 @@ def choose_inducing(context: Context, state: State) -> State:
     codes = (
         sample.targets[order].astype(np.intp) if context.is_classification else np.zeros(len(order), np.intp)
     )
-    quotas = _exact_quotas(np.bincount(codes), wanted, settings.selection.least_share)
+    counts = np.bincount(codes, minlength=len(class_counts(context.prepared)))
+    quotas = _exact_quotas(counts, wanted, settings.selection.least_share)
     scale = metric(state.kernel, context.prepared.rows.n_features)
+    parts = [
+        (context.inputs(sample.features[order[codes == code]]) / scale).astype(np.float32)
+        for code in range(len(quotas))
+    ]
     centres = tuple(
-        cluster_centres(
-            (context.inputs(sample.features[order[codes == code]]) / scale).astype(np.float32),
-            int(quota),
-            settings.selection.steps,
-        )
-        for code, quota in enumerate(quotas)
+        cluster_centres(part, part[:quota], settings.selection.steps)  # rows are in random order
+        for part, quota in zip(parts, quotas, strict=True)
     )
     passes = 0 if context.holds_all_rows and len(order) == len(sample.rows) else settings.selection.passes
     for number in range(passes):
@@ -88,13 +90,13 @@ def metric(kernel: Kernel, n_features: int) -> FloatArray:
     return scale
 
 
-def cluster_centres(inputs: NDArray[np.float32], count: int, steps: int) -> FloatArray:
-    """Lloyd's algorithm, from the first rows (which are in random order); an empty cluster stays.
+def cluster_centres(inputs: NDArray[np.float32], start: NDArray[Any], steps: int) -> FloatArray:
+    """Lloyd's algorithm; an empty cluster stays.
 
-    Shapes: inputs (n, p) → (count, p).  Cost: 2 n count p flops a step, in blocks of rows.
+    Shapes: inputs (n, p), start (m, p) → (m, p).  Cost: 2 n m p flops a step, in blocks of rows.
     """
-    centres = inputs[:count].astype(np.float64)
-    if len(inputs) <= count:
+    centres = start.astype(np.float64)
+    if len(inputs) <= len(start):
         return centres
     for _ in range(steps):
         blocks = (inputs[start : start + ROWS_PER_BLOCK] for start in range(0, len(inputs), ROWS_PER_BLOCK))

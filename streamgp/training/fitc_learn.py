@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -113,12 +114,12 @@ def _ranked_starts(context: Context, state: State) -> list[Kernel]:
     return [first, next(kernel for kernel in others if type(kernel) is not type(first))]
 
 
-def _some(inputs: FloatArray, count: int) -> FloatArray:
+def _some(inputs: NDArray[Any], count: int) -> NDArray[Any]:
     """So many rows, at most half of them."""
     return _thinned(inputs, max(1, min(count, len(inputs) // 2)))
 
 
-def _thinned(inputs: FloatArray, size: int) -> FloatArray:
+def _thinned(inputs: NDArray[Any], size: int) -> NDArray[Any]:
     """At most ``size`` rows, evenly from all of them: classes follow each other."""
     return inputs[np.linspace(0, len(inputs) - 1, min(size, len(inputs))).astype(np.intp)]
 
@@ -128,10 +129,12 @@ def refine(context: Context, state: State, save: Callable[[State], None]) -> Sta
     over_all_rows = context.settings.inference == "fitc"
     learn_inputs = over_all_rows and context.learns_inducing
     most = LAST_INDUCING[context.is_classification]
-    size = affordable(context, state, LAST_ROWS[context.is_classification])
+    known = inducing_of(state)  # none yet, unless rows are seen through them
+    used = known if learn_inputs else _thinned(known, most)
+    size = affordable(context, state, LAST_ROWS[context.is_classification], len(used) or most)
     problem = sample_problem(context, size, judged_heads(context))
-    inducing = inducing_of(state) if over_all_rows else _centres(problem.inputs, state.kernel, most)
-    used = inducing if learn_inputs else _thinned(inducing, most)
+    if not over_all_rows:
+        used = _centres(problem.inputs, state.kernel, most)
     mine = tuple(state.likelihoods[head] for head in problem.heads)
     steps = LAST_STEPS_WITH_INPUTS if learn_inputs else LAST_STEPS[context.is_classification]
     found, value = maximise(
@@ -149,14 +152,15 @@ def refine(context: Context, state: State, save: Callable[[State], None]) -> Sta
     state = state.told(log_evidence=-value, kernel=repr(found.kernel), rows=len(problem.inputs))
     if not over_all_rows:
         return replace(state, phase=context.selection_phase)
-    return replace(state, phase="refine_all" if context.settings.learning == "passes" else "approximate")
+    goes_on = context.settings.learning == "passes" and not context.is_late()
+    return replace(state, phase="refine_all" if goes_on else "approximate")
 
 
 def _centres(inputs: FloatArray, kernel: Kernel, count: int) -> FloatArray:
     """Centres of clusters of rows, in the kernel's metric; at most half as many as rows."""
     scale = metric(kernel, inputs.shape[1])
-    size = max(1, min(count, len(inputs) // 2))
-    return cluster_centres((inputs / scale).astype(np.float32), size, CENTRE_STEPS) * scale
+    scaled = (inputs / scale).astype(np.float32)
+    return cluster_centres(scaled, _some(scaled, count), CENTRE_STEPS) * scale
 
 
 def _adopted(state: State, problem: Problem, found: Parameters) -> tuple[Likelihood, ...]:

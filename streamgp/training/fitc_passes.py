@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -9,6 +10,7 @@ from functools import partial
 import numpy as np
 from scipy.linalg import LinAlgError
 
+from streamgp.errors import NumericsWarning
 from streamgp.inference.fitc import FOR_EVIDENCE, Damping
 from streamgp.inference.fitc_basis import FITC
 from streamgp.inference.fitc_evidence import Evidence, finish_evidence, merge_evidence
@@ -17,6 +19,7 @@ from streamgp.passes.site_sweep import SiteSweep
 from streamgp.training.context import Context
 from streamgp.training.fitc_evidence import (
     NOT_AT_ALL,
+    REFUSED,
     FloatArray,
     Memory,
     Parameters,
@@ -40,17 +43,25 @@ def refine_all(context: Context, state: State, save: Callable[[State], None]) ->
     An interruption loses one evaluation at most; its sites begin anew.
     """
     learn_inputs = context.learns_inducing
-    inducing = inducing_of(state)
+    inducing, stored = inducing_of(state), context.sample.features
     found, value = maximise(
         partial(evidence_of_all_rows, context, state, learn_inputs),
         state,
         Parameters(state.kernel, state.likelihoods, inducing),
         STEPS,
         save,
-        within=reach(np.concatenate([context.inputs(context.sample.features), inducing]))
+        within=reach(context.inputs(np.stack([stored.min(axis=0), stored.max(axis=0)])))
         if learn_inputs
         else None,
     )
+    if value >= REFUSED:
+        warnings.warn(
+            "the evidence of all rows could not be computed (no convergence, or no time left): the "
+            "hyperparameters are those of the sample",
+            NumericsWarning,
+            stacklevel=2,
+        )
+        return replace(state, evaluations={}, phase="approximate")
     if learn_inputs:
         state = with_inducing(state, found.inducing)
     state = replace(state, kernel=found.kernel, likelihoods=found.likelihoods, evaluations={})

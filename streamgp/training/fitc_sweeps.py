@@ -52,7 +52,7 @@ def converge(context: Context, state: State, tolerance: float) -> tuple[SweepSta
     """Sweeps until moments agree so closely, or there have been too many; and the last residual."""
     sweeps, residual = state.sweeps, np.inf
     assert sweeps is not None
-    while not all(sweeps.converged) and sweeps.generation < MOST_SWEEPS:
+    while not all(sweeps.converged) and sweeps.generation < MOST_SWEEPS and not context.is_late():
         sweeps, found = _one_sweep(context, replace(state, sweeps=sweeps), tolerance)
         residual = max(part.moment_residual for part in found.values())
     return sweeps, residual

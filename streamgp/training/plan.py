@@ -218,7 +218,9 @@ def _pass_model_bytes(demand: Demand) -> int:
         return snapshot
     again = heads * d * POOL_COPIES * demand.rows.feature_bytes()
     sweeps = inducing_bytes(d, p, heads, demand.itemsize) if demand.over_all_rows else 0
-    return heads * 8 * d * p + snapshot + int(again) + sweeps
+    # Moments of the best evaluation so far, gradients by the inducing inputs.
+    slopes = heads * 8 * d * (d + 2 * p) if demand.with_slopes else 0
+    return heads * 8 * d * p + snapshot + int(again) + sweeps + slopes
 
 
 def _candidate_bytes(demand: Demand, n_active: int, itemsize: int) -> int:

@@ -40,7 +40,7 @@ def begin(context: Context, state: State) -> State:
     """Rows at random, the same for all heads; the best of several kernels where none was given."""
     size = selection_of(context).initial_size(context.plan.n_active)
     first = _drawn(context, size)
-    if context.settings.kernel is None and context.update_every is not None:
+    if context.settings.kernel is None and context.learns_along:
         state = replace(state, kernel=_best_start(context, state, _drawn(context, min(size, START_ROWS))))
     flat = Sites(np.zeros(len(first.rows)), np.zeros(len(first.rows)))
     inputs = context.inputs(first.features)

@@ -169,6 +169,16 @@ def test_residual_and_power_are_chosen_by_held_out_rows(rows, make_store):
     assert tried[entry["residual"], entry["power"]] == max(tried.values())
 
 
+def test_real_targets_keep_the_kernel_of_the_evidence_in_predictive_selection(generator):
+    X = generator.uniform(-3, 3, (600, 2))
+    y = np.sin(X[:, 0]) + 0.1 * generator.standard_normal(600)
+    model = StreamGPRegressor(30, selection="fpass", inference="fitc", random_state=0).fit(X, y)
+    phases = {entry["phase"]: entry for entry in model.history_}
+    assert "update" not in phases
+    learned = [entry["kernel"] for entry in model.history_ if entry["phase"] == "evidence"]
+    assert phases["begin"]["kernel"] in learned
+
+
 def test_sweeps_that_are_cut_short_say_so(rows, make_store, monkeypatch):
     X, y = rows
     monkeypatch.setattr(fitc_sweeps, "MOST_SWEEPS", 1)
@@ -244,7 +254,7 @@ def test_centres_only_come_closer(generator):
     inputs = generator.standard_normal((500, 3)).astype(np.float32)
 
     def distortion(steps):
-        centres = cluster_centres(inputs, 20, steps)
+        centres = cluster_centres(inputs, inputs[:20], steps)
         return np.square(inputs[:, None] - centres).sum(axis=2).min(axis=1).mean()
 
     values = [distortion(steps) for steps in range(8)]
@@ -252,7 +262,17 @@ def test_centres_only_come_closer(generator):
     assert values[-1] < 0.8 * values[0]
 
 
-@pytest.mark.parametrize("wrong", [{"residual": 2.0}, {"power": 0.0}, {"power": "x"}, {"learn_inducing": 3}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"residual": 2.0},
+        {"power": 0.0},
+        {"power": "x"},
+        {"learn_inducing": 3},
+        {"learn_inducing": True, "learn_hyperparameters": "constant"},
+        {"learn_hyperparameters": "often"},
+    ],
+)
 def test_wrong_parameters_are_refused(rows, wrong):
     with pytest.raises(ParameterError):
         StreamGPClassifier(10, inference="fitc", **wrong).fit(*rows)
