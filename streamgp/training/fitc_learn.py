@@ -49,6 +49,7 @@ FIRST_STEPS = 20
 LAST_ROWS = {True: 20_000, False: 10_000}
 LAST_INDUCING = {True: 400, False: 4000}
 """Inducing inputs that take part in the last steps, where they are not learned themselves."""
+ROWS_PER_INDUCING = 20
 CENTRE_STEPS = 10
 LAST_STEPS = {True: 20, False: 10}
 LAST_STEPS_WITH_INPUTS = 30
@@ -131,7 +132,8 @@ def refine(context: Context, state: State, save: Callable[[State], None]) -> Sta
     most = LAST_INDUCING[context.is_classification]
     known = inducing_of(state)  # none yet, unless rows are seen through them
     used = known if learn_inputs else _thinned(known, most)
-    size = affordable(context, state, LAST_ROWS[context.is_classification], len(used) or most)
+    wanted = min(ROWS_PER_INDUCING * max(context.plan.n_active, 100), LAST_ROWS[context.is_classification])
+    size = affordable(context, state, wanted, len(used) or most)
     problem = sample_problem(context, size, judged_heads(context))
     if not over_all_rows:
         used = _centres(problem.inputs, state.kernel, most)
