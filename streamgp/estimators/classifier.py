@@ -74,8 +74,8 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ``"constant"`` in the inner loop, or set anew before every search direction (``"hybrid"``); or by the
         ``"evidence"`` of the sample seen through inducing inputs; ``"passes"``, for ``"fitc"``, in the end by
         the evidence of all rows, in passes over them. True chooses: for ``"fitc"``, ``"pass"`` and
-        ``"fpass"`` the evidence, where features are few (at most 100) or inducing inputs are learned; else
-        ``"constant"``.
+        ``"fpass"`` the evidence, where features are few (at most 100); for ``"fitc"`` also where targets are
+        real or inducing inputs are learned; else ``"constant"``.
     learn_inducing : bool or "auto"
         Of ``"fitc"``: whether learning moves the inducing inputs too; ``"auto"`` where they are few.
     calibrate : bool

@@ -63,7 +63,7 @@ class Assign(Visitor[ClusterSums]):
         """Sums of one block, classes one after the other."""
         assert block.targets is not None
         rows = np.arange(block.start, block.start + block.rows)
-        inputs = (block.features / self.scale).astype(block.features.dtype, copy=False)
+        inputs = block.features / self.scale.astype(block.features.dtype)
         counted = ~is_among(rows, self.excluded)
         if len(self.centres) == 1:
             return nearest_sums(inputs[counted], self.centres[0])

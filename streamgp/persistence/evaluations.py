@@ -78,6 +78,11 @@ class EvaluationLog:
         return len(self._evaluations)
 
     @property
+    def smallest(self) -> float:
+        """The smallest value in the log; infinite while it is empty."""
+        return min((value for _, value, _ in self._evaluations), default=np.inf)
+
+    @property
     def is_replaying(self) -> bool:
         """Whether the next call is answered from the log."""
         return self._asked < len(self._evaluations)

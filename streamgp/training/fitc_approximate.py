@@ -7,7 +7,9 @@ winner's posterior, its moments multiplied up to the number of all rows, is wher
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -64,7 +66,8 @@ def approximate(context: Context, state: State) -> State:
         choices = choices[:1]
     tried: list[Tried] = []
     for choice in choices:
-        tried.append(_refitted(context, state, problem, precision, choice, tried))
+        near = tried[-1] if tried else None
+        tried.append(_refitted(context, state, partial(_try, context, problem, precision, choice), near))
     best = max(tried, key=lambda one: one.log_density)
     state = replace(state, kernel=best.kernel, likelihoods=best.likelihoods)
     if precision == "float32" and not _single_is_enough(context, state, problem, best):
@@ -148,24 +151,19 @@ def _fit_heads(
 
 
 def _refitted(
-    context: Context,
-    state: State,
-    problem: Problem,
-    precision: str,
-    choice: Approximation,
-    before: list[Tried],
+    context: Context, state: State, attempt: Callable[[State, Tried | None], Tried], near: Tried | None
 ) -> Tried:
-    """The approximation at its best: uphill from the learned parameters in factors of two.
+    """An approximation at its best: uphill from the learned parameters in factors of two.
 
     FITC explains as noise what the projected process must explain otherwise, so that the same parameters do
     not suit both. Parameters that are not to be learned stay as they are.
     """
-    best, at = _try(context, state, problem, precision, choice, before[-1:]), 0
+    best, at = attempt(state, near), 0
     if context.settings.learning is None or len(context.validation.rows) == 0:
         return best
     for direction in (-1, 1):
         for exponent in range(direction, direction * (MOST_REFITS + 1), direction):
-            following = _try(context, _scaled(state, exponent), problem, precision, choice, [best])
+            following = attempt(_scaled(state, exponent), best)
             if following.log_density <= best.log_density:
                 break
             best, at = following, exponent
@@ -186,14 +184,14 @@ def _scaled(state: State, exponent: int) -> State:
 
 def _try(
     context: Context,
-    state: State,
     problem: Problem,
     precision: str,
     choice: Approximation,
-    before: list[Tried],
+    state: State,
+    near: Tried | None,
 ) -> Tried:
-    """Fit the sample and judge the fit; the sites of the one before are near."""
-    known = dict(zip(problem.heads, (fit.sites for fit in before[-1].fits), strict=True)) if before else {}
+    """Fit the sample under the state's parameters, from the sites of a fit that is near, and judge it."""
+    known = dict(zip(problem.heads, (fit.sites for fit in near.fits), strict=True)) if near else {}
     fits = _fit_heads(state, problem, precision, choice, known)
     if len(context.validation.rows) == 0:
         return Tried(choice, state.kernel, state.likelihoods, fits, -np.inf)

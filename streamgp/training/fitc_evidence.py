@@ -203,8 +203,8 @@ def maximise(
 
     def objective(point: FloatArray) -> tuple[float, FloatArray]:
         value, gradient, memory = evaluate(parameters(point), log.memory)
-        if memory and value < log.memory.get("value", np.inf):
-            log.memory = {**memory, "value": np.array(value)}
+        if memory and value < log.smallest:
+            log.memory = memory
         return value, gradient
 
     log = logged(objective, state, save)

@@ -15,6 +15,7 @@ from streamgp.inference.fitc import FOR_EVIDENCE, Damping
 from streamgp.inference.fitc_basis import FITC
 from streamgp.inference.fitc_evidence import Evidence, finish_evidence, merge_evidence
 from streamgp.inference.fitc_heads import HeadEvidence
+from streamgp.likelihoods import Gaussian
 from streamgp.passes.site_sweep import SiteSweep
 from streamgp.training.context import Context
 from streamgp.training.fitc_evidence import (
@@ -115,6 +116,7 @@ def _slopes(context: Context, state: State, sweeps: SweepState, inputs: bool) ->
         row_weights(context),
         inputs,
     )
-    sites = context.scratch.read(sweeps.generation) if sweeps.has_sites else None
+    is_exact = isinstance(state.likelihoods[0], Gaussian)
+    sites = None if is_exact else context.scratch.read(sweeps.generation)
     sums = run_sites(context, SiteSweep(step, merge_evidence, sites), sweeps, "slopes")
     return [finish_evidence(basis, *pair) for pair in zip(posteriors, sums, strict=True)]

@@ -21,7 +21,7 @@ class SweepState:
     """Moments of the present sites, and how far they have come.
 
     ``generation`` numbers the sites on disk; 0: they are flat, and the moments are those of a sample that
-    stands for all rows; Gaussian noise has none there (``has_sites``). ``precision`` is the type of the
+    stands for all rows; Gaussian noise has none there. ``precision`` is the type of the
     passes. One entry per head in ``damping``, ``converged``, ``evidence`` and ``skipped``, the number of rows
     without a cavity.
     Shapes: moment_matrices (heads, m, m), moment_vectors (heads, m).
@@ -36,7 +36,6 @@ class SweepState:
     converged: tuple[bool, ...] = ()
     evidence: tuple[float, ...] = ()
     skipped: tuple[int, ...] = ()
-    has_sites: bool = True
 
     def basis(self, kernel: Kernel, inducing: FloatArray) -> Basis:
         """The basis that all sweeps and the model share, in float64."""
@@ -58,7 +57,6 @@ class SweepState:
             "converged": list(self.converged),
             "evidence": list(self.evidence),
             "skipped": list(self.skipped),
-            "has_sites": self.has_sites,
         }
         return header, {"matrices": self.moment_matrices, "vectors": self.moment_vectors}
 
@@ -78,5 +76,4 @@ class SweepState:
             converged=tuple(header["converged"]),
             evidence=tuple(header["evidence"]),
             skipped=tuple(header["skipped"]),
-            has_sites=header["has_sites"],
         )

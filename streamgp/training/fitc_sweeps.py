@@ -142,7 +142,6 @@ def _one_exact_pass(
     sweeps = replace(
         sweeps,
         generation=1,
-        has_sites=False,
         moment_matrices=sums.moment_matrix[None],
         moment_vectors=sums.moment_vector[None],
         converged=(True,),
