@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from streamgp import StreamGPClassifier
 from streamgp.budget import peak_memory
 
 X = np.random.default_rng(0).standard_normal((5000, 8))
-settings = {"inference": sys.argv[3], "random_state": 0}
+settings = {"random_state": 0, **json.loads(sys.argv[3])}
 StreamGPClassifier(20, precision="float32", **settings).fit(X, X[:, 0] > 0).predict(X)
 baseline = peak_memory()
 model = StreamGPClassifier(200, memory_budget=sys.argv[2], **settings).fit_stream(sys.argv[1])
@@ -27,10 +28,10 @@ print(json.dumps({"baseline": baseline, "peak": peak_memory()}))
 """
 
 
-def memory_of_a_fit(store: Path, budget: str, inference: str = "adf") -> float:
+def memory_of_a_fit(store: Path, budget: str, **settings: Any) -> float:
     """Peak memory of a fit beyond that of a process that has run a tiny one, in MiB."""
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(store), budget, inference],
+        [sys.executable, "-c", SCRIPT, str(store), budget, json.dumps(settings)],
         capture_output=True,
         text=True,
         check=True,
@@ -58,7 +59,8 @@ def test_rows_and_chunks_that_are_wide_stay_inside_the_budget(tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read as Linux tells it")
-def test_inference_over_all_rows_stays_inside_the_budget(tmp_path):
+@pytest.mark.parametrize(("learning", "n_rows"), [(True, 60_000), ("passes", 6_000)])
+def test_inference_over_all_rows_stays_inside_the_budget(tmp_path, learning, n_rows):
     store = tmp_path / "train.zarr"
-    write_store(store, 60_000, chunk_rows=10_000)
-    assert memory_of_a_fit(store, "48MiB", "fitc") <= 48
+    write_store(store, n_rows, chunk_rows=n_rows // 6)
+    assert memory_of_a_fit(store, "48MiB", inference="fitc", learn_hyperparameters=learning) <= 48

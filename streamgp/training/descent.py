@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,22 @@ from streamgp.training.state import State
 FloatArray = NDArray[np.float64]
 
 
+class Slopes(Protocol):
+    """What one head contributes to an objective, and its gradients by the learned parameters."""
+
+    @property
+    def value(self) -> float:
+        """The contribution."""
+
+    @property
+    def kernel_gradient(self) -> FloatArray:
+        """Its gradient by ``kernel.log_parameters``."""
+
+    @property
+    def likelihood_gradient(self) -> FloatArray:
+        """Its gradient by ``likelihood.parameters``."""
+
+
 def logged(objective: Objective, state: State, save: Callable[[State], None]) -> EvaluationLog:
     """The objective, answered from what the state remembers and saved with it after every evaluation."""
     return EvaluationLog(
@@ -30,7 +47,7 @@ def logged(objective: Objective, state: State, save: Callable[[State], None]) ->
 def descend(
     log: EvaluationLog, start: FloatArray, bounds: FloatArray, steps: int, evaluations: int
 ) -> tuple[FloatArray, float]:
-    """At most so many steps and evaluations downhill: where they end, and the value there.
+    """At most so many steps downhill, none begun after so many evaluations: where they end, and the value.
 
     Shapes: start (n,), bounds (n, 2).
     """
@@ -63,3 +80,24 @@ def unpack(
     first, *rest = np.split(vector, np.cumsum(sizes)[:-1])
     pairs = zip(likelihoods, rest, strict=True)
     return kernel.with_log_parameters(first), tuple(like.with_parameters(part) for like, part in pairs)
+
+
+def minus_log_posterior(
+    prior: tuple[float, FloatArray],
+    likelihoods: Sequence[Likelihood],
+    found: Sequence[Slopes],
+    *,
+    sign: float = -1.0,
+) -> tuple[float, FloatArray]:
+    """−log p(parameters, data) and its gradient by the packed vector.
+
+    ``prior`` is the log hyperprior of the kernel with its gradient, ``found`` has the log evidence of each
+    head; where it has minus that, ``sign`` is 1.
+    """
+    value, gradient, parts = -prior[0], -prior[1], []
+    for result, likelihood in zip(found, likelihoods, strict=True):
+        own, own_gradient = likelihood.log_prior()
+        value += sign * result.value - own
+        gradient = gradient + sign * result.kernel_gradient
+        parts.append(sign * result.likelihood_gradient - own_gradient)
+    return float(value), np.concatenate([gradient, *parts])

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import LinAlgError
 
 from streamgp.errors import ParameterError
 from streamgp.inference import Sites
@@ -67,7 +68,8 @@ def approximate(context: Context, state: State) -> State:
     tried: list[Tried] = []
     for choice in choices:
         near = tried[-1] if tried else None
-        tried.append(_refitted(context, state, partial(_try, context, problem, precision, choice), near))
+        attempt = partial(_try, context, problem, precision, choice)
+        tried.append(_refitted(context, state, attempt, attempt(state, near)))
     best = max(tried, key=lambda one: one.log_density)
     state = replace(state, kernel=best.kernel, likelihoods=best.likelihoods)
     if precision == "float32" and not _single_is_enough(context, state, problem, best):
@@ -151,19 +153,22 @@ def _fit_heads(
 
 
 def _refitted(
-    context: Context, state: State, attempt: Callable[[State, Tried | None], Tried], near: Tried | None
+    context: Context, state: State, attempt: Callable[[State, Tried | None], Tried], best: Tried
 ) -> Tried:
-    """An approximation at its best: uphill from the learned parameters in factors of two.
+    """An approximation at its best: uphill from the learned parameters, tried already, in factors of two.
 
     FITC explains as noise what the projected process must explain otherwise, so that the same parameters do
     not suit both. Parameters that are not to be learned stay as they are.
     """
-    best, at = attempt(state, near), 0
+    at = 0
     if context.settings.learning is None or len(context.validation.rows) == 0:
         return best
     for direction in (-1, 1):
         for exponent in range(direction, direction * (MOST_REFITS + 1), direction):
-            following = attempt(_scaled(state, exponent), best)
+            try:
+                following = attempt(_scaled(state, exponent), best)
+            except LinAlgError:  # no factor in this type: as far as it goes
+                break
             if following.log_density <= best.log_density:
                 break
             best, at = following, exponent

@@ -20,7 +20,7 @@ from streamgp.likelihoods import Likelihood
 from streamgp.passes.run import available_threads
 from streamgp.training.calibrate import sample_weights
 from streamgp.training.context import Context
-from streamgp.training.descent import descend, logged, pack, pack_bounds, unpack
+from streamgp.training.descent import descend, logged, minus_log_posterior, pack, pack_bounds, unpack
 from streamgp.training.fitc_weights import row_weights
 from streamgp.training.state import State
 
@@ -135,17 +135,12 @@ def evidence(
 def penalised(parameters: Parameters, found: list[Evidence], inputs: bool) -> tuple[float, FloatArray]:
     """Minus the evidence of all heads and the log hyperpriors, and its gradient by what is learned."""
     kernel, likelihoods, inducing = parameters
-    value, gradient = _log_prior(kernel, likelihoods[0], inducing.shape[1])
-    by_input, parts = np.zeros_like(inducing), []
-    for result, likelihood in zip(found, likelihoods, strict=True):
-        own, own_gradient = likelihood.log_prior()
-        value += result.value + own
-        gradient = gradient + result.kernel_gradient
-        parts.append(result.likelihood_gradient + own_gradient)
-        if result.input_gradient is not None:
-            by_input += result.input_gradient
-    slope = np.concatenate([gradient, *parts, *([by_input.ravel()] if inputs else [])])
-    return -float(value), -slope
+    prior = _log_prior(kernel, likelihoods[0], inducing.shape[1])
+    value, gradient = minus_log_posterior(prior, likelihoods, found)
+    if not inputs:
+        return value, gradient
+    by_input = sum(np.ravel(result.input_gradient) for result in found if result.input_gradient is not None)
+    return value, np.concatenate([gradient, -np.asarray(by_input)])
 
 
 def refused(parameters: Parameters, inputs: bool) -> tuple[float, FloatArray, Memory]:

@@ -30,28 +30,28 @@ def choose_inducing(context: Context, state: State) -> State:
     settings, sample = context.settings, context.sample
     assert isinstance(settings.selection, Kmeans)
     wanted = min(context.plan.n_active, len(sample.rows))
-    order = np.argsort(sample.keys, kind="stable")[: min(ROWS_PER_CENTRE * wanted, MOST_ROWS)]
-    codes = (
-        sample.targets[order].astype(np.intp) if context.is_classification else np.zeros(len(order), np.intp)
-    )
-    counts = np.bincount(codes, minlength=len(class_counts(context.prepared)))
-    quotas = _exact_quotas(counts, wanted, settings.selection.least_share)
+    order = np.argsort(sample.keys, kind="stable")
+    codes = sample.targets[order].astype(np.intp) if context.is_classification else np.zeros_like(order)
+    counts = class_counts(context.prepared)
+    held = np.bincount(codes, minlength=len(counts))
+    quotas = np.minimum(_exact_quotas(counts, wanted, settings.selection.least_share), held)
+    per_centre = max(1, min(ROWS_PER_CENTRE, MOST_ROWS // wanted))
     scale = metric(state.kernel, context.prepared.rows.n_features)
-    parts = [
-        (context.inputs(sample.features[order[codes == code]]) / scale).astype(np.float32)
-        for code in range(len(quotas))
-    ]
-    centres = tuple(
-        cluster_centres(part, part[:quota], settings.selection.steps)  # rows are in random order
-        for part, quota in zip(parts, quotas, strict=True)
-    )
-    passes = 0 if context.holds_all_rows and len(order) == len(sample.rows) else settings.selection.passes
+    centres: tuple[FloatArray, ...] = ()
+    n_rows = 0
+    for code, quota in enumerate(quotas):
+        drawn = order[codes == code][: per_centre * quota]
+        rows = (context.inputs(sample.features[drawn]) / scale).astype(np.float32)
+        # Rows are in random order.
+        centres += (cluster_centres(rows, rows[:quota], settings.selection.steps),)
+        n_rows += len(drawn)
+    passes = 0 if context.holds_all_rows and n_rows == len(order) else settings.selection.passes
     for number in range(passes):
         centres = _after_all_rows(context, centres, scale, f"centres {number + 1}")
     inputs = np.concatenate(centres) * scale
     state = with_inducing(state, inputs)
-    n_rows = context.prepared.rows.n_rows if passes else len(order)
-    return replace(state.told(n_active=[len(inputs)], rows=n_rows), phase=context.after_selection)
+    state = state.told(n_active=[len(inputs)], rows=context.prepared.rows.n_rows if passes else n_rows)
+    return replace(state, phase=context.after_selection)
 
 
 def _after_all_rows(

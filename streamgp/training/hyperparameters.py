@@ -26,7 +26,7 @@ from streamgp.passes.run import available_threads
 from streamgp.posterior.calibration import calibrate
 from streamgp.selection import IVM
 from streamgp.training.context import Context
-from streamgp.training.descent import descend, logged, pack, pack_bounds, unpack
+from streamgp.training.descent import descend, logged, minus_log_posterior, pack, pack_bounds, unpack
 from streamgp.training.greedy import Learner, grow
 from streamgp.training.starts import start_kernels
 from streamgp.training.state import Best, State
@@ -223,25 +223,22 @@ def penalised_criterion(
 ) -> tuple[float, FloatArray]:
     """φ of all heads, minus the log hyperpriors, and its gradient."""
     kernel, likelihoods = unpack(state.kernel, state.likelihoods, vector)
-    prior, prior_gradient = kernel.log_prior(tasks[0].inputs.shape[1])
-    value, kernel_gradient, parts = -prior, -prior_gradient, []
+    found = []
     for task, active, site, likelihood in zip(tasks, actives, sites, likelihoods, strict=True):
         rest = np.setdiff1d(np.arange(len(task.targets)), active.rows[: active.count])
-        result = criterion(
-            kernel,
-            likelihood,
-            active.inputs[: active.count],
-            active.targets[: active.count],
-            site,
-            task.inputs[rest],
-            task.targets[rest],
-            workers=available_threads(),
+        found.append(
+            criterion(
+                kernel,
+                likelihood,
+                active.inputs[: active.count],
+                active.targets[: active.count],
+                site,
+                task.inputs[rest],
+                task.targets[rest],
+                workers=available_threads(),
+            )
         )
-        own_prior, own_gradient = likelihood.log_prior()
-        value += result.value - own_prior
-        kernel_gradient = kernel_gradient + result.kernel_gradient
-        parts.append(result.likelihood_gradient - own_gradient)
-    return float(value), np.concatenate([kernel_gradient, *parts])
+    return minus_log_posterior(kernel.log_prior(tasks[0].inputs.shape[1]), likelihoods, found, sign=1.0)
 
 
 def tune(context: Context, state: State) -> Kernel:

@@ -21,7 +21,7 @@ from streamgp.selection import stratified_quotas
 from streamgp.selection.predictive import PASS
 from streamgp.training.blocks import ends_pass, n_blocks, read_block, selection_of
 from streamgp.training.context import Context
-from streamgp.training.descent import descend, logged, pack, pack_bounds, unpack
+from streamgp.training.descent import descend, logged, minus_log_posterior, pack, pack_bounds, unpack
 from streamgp.training.exchange import Visited, offer_block
 from streamgp.training.heads import active_set, head_groups, propagate, side_by_side
 from streamgp.training.infer import converged
@@ -128,14 +128,7 @@ def penalised_evidence(context: Context, state: State, vector: FloatArray) -> tu
         return evidence(kernel, likelihoods[head], active.inputs, active.targets, active.sites)
 
     found = side_by_side(context, one, context.n_heads)
-    prior, gradient = kernel.log_prior(state.actives[0].inputs.shape[1])
-    value, parts = prior, []
-    for result, likelihood in zip(found, likelihoods, strict=True):
-        own_prior, own_gradient = likelihood.log_prior()
-        value += result.value + own_prior
-        gradient = gradient + result.kernel_gradient
-        parts.append(result.likelihood_gradient + own_gradient)
-    return -float(value), -np.concatenate([gradient, *parts])
+    return minus_log_posterior(kernel.log_prior(state.actives[0].inputs.shape[1]), likelihoods, found)
 
 
 def _told(state: State, found: list[Propagated]) -> State:

@@ -68,3 +68,23 @@ def test_a_pass_over_all_rows_brings_centres_nearer(generator, make_store, chunk
 
     values = [distortion(passes) for passes in range(3)]
     assert values[0] > values[1] > values[2]
+
+
+def test_a_class_of_few_rows_among_many_has_centres(generator, make_store):
+    X = generator.standard_normal((20_000, 2)).astype(np.float32)
+    y = np.zeros(len(X), int)
+    y[::2000] = 1
+    X[::2000] += 50.0
+    model = streamgp.fit_stream(
+        make_store(X, y, chunk_rows=5000),
+        n_active=40,
+        inference="fitc",
+        selection="kmeans",
+        kernel=streamgp.kernels.RBF(4.0, 1.0),
+        learn_hyperparameters=False,
+        standardize=False,
+        random_state=0,
+        validation=False,
+    )
+    of_the_class = model.model_.snapshot.active_inputs[:, 0] > 25.0
+    assert 5 <= of_the_class.sum() <= 10
