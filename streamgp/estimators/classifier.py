@@ -56,7 +56,7 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         the active set as inducing inputs that all classes share: one pass a sweep, the best probabilities.
     kernel : Kernel, optional
         Covariance of the latent function on standardised features, and where learning starts; default an RBF
-        of median distance plus a linear kernel.
+        of median distance, plus a linear kernel where the evidence does not learn it.
     likelihood : Likelihood, optional
         Default :class:`~streamgp.likelihoods.Probit` with a bias from the class's share.
     multiclass : {"auto", "per_class", "shared"}

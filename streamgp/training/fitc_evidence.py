@@ -135,7 +135,7 @@ def evidence(
 def penalised(parameters: Parameters, found: list[Evidence], inputs: bool) -> tuple[float, FloatArray]:
     """Minus the evidence of all heads and the log hyperpriors, and its gradient by what is learned."""
     kernel, likelihoods, inducing = parameters
-    prior = _log_prior(kernel, likelihoods[0], inducing.shape[1])
+    prior = kernel_log_prior(kernel, likelihoods[0], inducing.shape[1])
     value, gradient = minus_log_posterior(prior, likelihoods, found)
     if not inputs:
         return value, gradient
@@ -150,7 +150,7 @@ def refused(parameters: Parameters, inputs: bool) -> tuple[float, FloatArray, Me
     return REFUSED, np.zeros(size), {}
 
 
-def _log_prior(kernel: Kernel, likelihood: Likelihood, n_features: int) -> tuple[float, FloatArray]:
+def kernel_log_prior(kernel: Kernel, likelihood: Likelihood, n_features: int) -> tuple[float, FloatArray]:
     """Log hyperpriors of the kernel, and their gradient.
 
     Where there are classes, log variance ~ N(2, 1) and not N(−1, 1) [IVM2006]: crabs asks for a large one

@@ -51,7 +51,7 @@ LAST_INDUCING = {True: 400, False: 4000}
 """Inducing inputs that take part in the last steps, where they are not learned themselves."""
 ROWS_PER_INDUCING = 20
 CENTRE_STEPS = 10
-LAST_STEPS = {True: 20, False: 10}
+LAST_STEPS = 10
 LAST_STEPS_WITH_INPUTS = 30
 
 
@@ -138,7 +138,7 @@ def refine(context: Context, state: State, save: Callable[[State], None]) -> Sta
     if not over_all_rows:
         used = _centres(problem.inputs, state.kernel, most)
     mine = tuple(state.likelihoods[head] for head in problem.heads)
-    steps = LAST_STEPS_WITH_INPUTS if learn_inputs else LAST_STEPS[context.is_classification]
+    steps = LAST_STEPS_WITH_INPUTS if learn_inputs else LAST_STEPS
     found, value = maximise(
         partial(evidence, problem, learn_inputs),
         state,

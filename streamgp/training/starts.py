@@ -15,11 +15,12 @@ VARIANCES = (1.0, 10.0, 100.0)
 
 
 def default_kernel(context: Context) -> Kernel:
-    """RBF of the median distance among (at most 1000) rows, plus a little of a linear kernel.
+    """RBF of the median distance among (at most 1000) rows.
 
-    One lengthscale for each feature where they are few and will be learned.
+    One lengthscale for each feature where they are few and will be learned. Plus a little of a linear kernel;
+    not where the evidence learns to tell classes apart, as long lengthscales do as well and extrapolate less.
     """
-    return _rbf_and_linear(context, _median_distance(context), 30.0 if context.is_classification else 1.0)
+    return _rbf(context, _median_distance(context), 30.0 if context.is_classification else 1.0)
 
 
 def start_kernels(context: Context) -> list[Kernel]:
@@ -30,9 +31,7 @@ def start_kernels(context: Context) -> list[Kernel]:
     variances = VARIANCES if context.is_classification else (1.0,)
     median = _median_distance(context)
     starts: list[Kernel] = [
-        _rbf_and_linear(context, factor * median, variance)
-        for factor in LENGTHSCALES
-        for variance in variances
+        _rbf(context, factor * median, variance) for factor in LENGTHSCALES for variance in variances
     ]
     if context.prepared.standardizer.is_common:
         starts += [Polynomial(5, variance, offset=0.5, normalize=True) for variance in variances]
@@ -46,8 +45,10 @@ def _median_distance(context: Context) -> float:
     return median if np.isfinite(median) and median > 0 else float(np.sqrt(sample.shape[1]))
 
 
-def _rbf_and_linear(context: Context, lengthscale: float, variance: float) -> Kernel:
+def _rbf(context: Context, lengthscale: float, variance: float) -> Kernel:
     n_features = context.prepared.rows.n_features
     per_feature = context.settings.learning is not None and context.has_few_features
-    lengthscales = (lengthscale,) * n_features if per_feature else lengthscale
-    return RBF(variance, lengthscales) + Linear(0.1 * variance / n_features)
+    rbf = RBF(variance, (lengthscale,) * n_features if per_feature else lengthscale)
+    if per_feature and context.is_classification and context.learns_by_evidence:
+        return rbf
+    return rbf + Linear(0.1 * variance / n_features)
