@@ -56,7 +56,7 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         the active set as inducing inputs that all classes share: one pass a sweep, the best probabilities.
     kernel : Kernel, optional
         Covariance of the latent function on standardised features, and where learning starts; default an RBF
-        of median distance, plus a linear kernel where the evidence does not learn it.
+        of median distance, plus a linear kernel unless the evidence learns a lengthscale for each feature.
     likelihood : Likelihood, optional
         Default :class:`~streamgp.likelihoods.Probit` with a bias from the class's share.
     multiclass : {"auto", "per_class", "shared"}
@@ -67,8 +67,8 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     residual, power : float or "auto"
         Of ``"fitc"``: how much of what the inducing inputs leave unexplained of a row counts (1: FITC, 0: the
         projected process), and the power of expectation propagation (1: EP, towards 0: variational);
-        ``"auto"`` chooses by the log density of rows held out, where there are any, else (1, 1). Those rows
-        also refit the learned variance (of real targets, the noise) for each choice.
+        ``"auto"`` keeps (1, 1) unless rows held out prefer another by more than a standard error of their
+        log density. The learned variance (of real targets, the noise) is refitted for each by its evidence.
     learn_hyperparameters : bool or {"constant", "hybrid", "evidence", "passes"}
         Learn the parameters of kernel and likelihood on a sample. By the IVM's criterion, with sites held
         ``"constant"`` in the inner loop, or set anew before every search direction (``"hybrid"``); or by the

@@ -226,6 +226,8 @@ def _try(problem: Problem, precision: str, choice: Approximation, state: State, 
 def _held_out(context: Context, state: State, problem: Problem, precision: str, tried: Tried) -> FloatArray:
     """Log densities of the rows held out, (heads, rows)."""
     validation = context.validation
+    if len(validation.rows) == 0:
+        return np.zeros((len(problem.heads), 0))
     densities = np.empty((len(problem.heads), len(validation.rows)))
     state = replace(state, kernel=tried.kernel, likelihoods=tried.likelihoods)
     snapshot = _snapshot(state, precision, tried.approximation, tried.fits)
