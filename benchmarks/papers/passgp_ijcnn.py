@@ -49,7 +49,9 @@ def fit_gp(
 ) -> StreamGPClassifier:
     X, y = data["X_train"], data["y_train"]
     name, _, inference = method.partition("+")
-    selection: Any = FPASS(p_exc=options.p_exc, n_pass=options.passes) if name == "fpass" else name
+    selection: Any = name
+    if name == "fpass":
+        selection = FPASS(p_exc=options.p_exc, p_del=options.p_del, n_pass=options.passes)
     fixed: dict[str, Any] = {
         "kernel": paper_kernel(name),
         "likelihood": Probit(0.0),
@@ -110,6 +112,7 @@ def main() -> None:
     parser.add_argument("--active", type=int, nargs="+", default=[100, 300, 1000])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--p-exc", type=float, default=FPASS.p_exc)
+    parser.add_argument("--p-del", type=float, default=FPASS.p_del)
     parser.add_argument("--passes", type=int, default=4)
     parser.add_argument("--learn", nargs="?", const="default", choices=list(LEARNING), default=None)
     parser.add_argument("--peers", action="store_true")
@@ -133,7 +136,13 @@ def main() -> None:
     table: list[dict[str, Any]] = []
 
     def tell(rows: list[dict[str, Any]]) -> None:
-        common = {"learned": options.learn or False, "validated": options.validate}
+        common = {
+            "learned": options.learn or False,
+            "validated": options.validate,
+            "p_exc": options.p_exc,
+            "p_del": options.p_del,
+            "passes": options.passes,
+        }
         record("passgp_ijcnn", [{**row, **common} for row in rows], save=not options.no_save)
         table.extend(rows)
 

@@ -98,6 +98,9 @@ def test_only_sure_rows_are_given_away():
     found = FPASS(p_exc=1.0).exchange(fit(0.1, 0.2, 0.3), fit(0.6, 0.8, 0.95), capacity=3)
     assert found.leave.tolist() == [1, 2]
     assert found.enter.tolist() == [0, 1]
+    surer = FPASS(p_exc=1.0, p_del=0.9).exchange(fit(0.1, 0.2, 0.3), fit(0.6, 0.8, 0.95), capacity=3)
+    assert surer.leave.tolist() == [2]
+    assert surer.enter.tolist() == [0]
 
 
 @pytest.mark.parametrize(
@@ -107,6 +110,7 @@ def test_only_sure_rows_are_given_away():
         (lambda: PASS(p_del=1.5), "p_del"),
         (lambda: PASS(n_init=0), "n_init"),
         (lambda: FPASS(p_exc=0.0), "p_exc"),
+        (lambda: FPASS(p_del=1.5), "p_del"),
         (lambda: FPASS(n_pass=0), "n_pass"),
     ],
 )
