@@ -81,7 +81,7 @@ def approximate(context: Context, state: State) -> State:
     """Choose residual and power, and the type of the passes; hand over to the sweeps."""
     inducing = inducing_of(state)
     wanted = min(max(ROWS_PER_INDUCING * len(inducing), 1000), MOST_ROWS)
-    size = affordable(context, state, wanted, len(inducing))
+    size, _ = affordable(context, state, wanted, len(inducing), fewest_inducing=len(inducing))
     choices = candidates(context.settings.residual, context.settings.power)
     precision = _first_precision(context, state, len(inducing))
     problem = sample_problem(context, size, judged_heads(context))

@@ -89,8 +89,13 @@ def sample_problem(context: Context, size: int, heads: tuple[int, ...]) -> Probl
     )
 
 
-def affordable(context: Context, state: State, size: int, n_inducing: int) -> int:
-    """Rows of which the evidence fits into the memory that candidates and tasks leave free meanwhile."""
+def affordable(
+    context: Context, state: State, size: int, n_inducing: int, *, fewest_inducing: int
+) -> tuple[int, int]:
+    """Rows and inducing inputs whose evidence fits into the memory that candidates and tasks leave free.
+
+    Of both half as many until it does: few rows say little about a kernel, however many inputs they have.
+    """
     p = context.prepared.rows.n_features
     size = min(size, len(context.sample.rows))
     room = 2 * context.plan.candidate_share - 8 * len(context.sample.rows)
@@ -99,7 +104,8 @@ def affordable(context: Context, state: State, size: int, n_inducing: int) -> in
         if needed + 8 * size * (p + n_inducing + 4) <= room:
             break
         size = max(size // 2, FEWEST_ROWS)
-    return size
+        n_inducing = max(n_inducing // 2, min(n_inducing, fewest_inducing))
+    return size, n_inducing
 
 
 def evidence(

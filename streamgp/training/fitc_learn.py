@@ -48,9 +48,10 @@ RANKING_INDUCING = 100
 FIRST_STEPS = 20
 LAST_ROWS = {True: 20_000, False: 10_000}
 LAST_INDUCING = {True: 1000, False: 4000}
-"""Inducing inputs that take part in the last steps, where they are not learned themselves."""
+"""Inducing inputs that take part in the last steps at most, where they are not learned themselves."""
 LAST_CENTRES = {True: 400, False: 4000}
 """Centres of clusters instead, where the model has active rows: they need a kernel, not these inputs."""
+FEWEST_INDUCING = 100
 ROWS_PER_INDUCING = 20
 CENTRE_STEPS = 10
 LAST_STEPS = 10
@@ -132,13 +133,13 @@ def refine(context: Context, state: State, save: Callable[[State], None]) -> Sta
     over_all_rows = context.settings.inference == "fitc"
     learn_inputs = over_all_rows and context.learns_inducing
     known = inducing_of(state)  # none yet, unless rows are seen through them
-    used = known if learn_inputs else _thinned(known, LAST_INDUCING[context.is_classification])
-    n_centres = LAST_CENTRES[context.is_classification]
+    most = (LAST_INDUCING if over_all_rows else LAST_CENTRES)[context.is_classification]
+    count = len(known) if learn_inputs else min(len(known) or most, most)
     wanted = min(ROWS_PER_INDUCING * max(context.plan.n_active, 100), LAST_ROWS[context.is_classification])
-    size = affordable(context, state, wanted, len(used) or n_centres)
+    fewest = count if learn_inputs else FEWEST_INDUCING
+    size, count = affordable(context, state, wanted, count, fewest_inducing=fewest)
     problem = sample_problem(context, size, judged_heads(context))
-    if not over_all_rows:
-        used = _centres(problem.inputs, state.kernel, n_centres)
+    used = _thinned(known, count) if over_all_rows else _centres(problem.inputs, state.kernel, count)
     mine = tuple(state.likelihoods[head] for head in problem.heads)
     steps = LAST_STEPS_WITH_INPUTS if learn_inputs else LAST_STEPS
     found, value = maximise(

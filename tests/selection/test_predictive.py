@@ -103,6 +103,13 @@ def test_only_sure_rows_are_given_away():
     assert surer.enter.tolist() == [0]
 
 
+def test_contradicted_rows_stay_outside_on_demand():
+    outside, inside = fit(0.01, 0.2, 0.3), fit(0.6, 0.8, 0.95)
+    found = FPASS(p_exc=1.0, p_min=0.1).exchange(outside, inside, capacity=3)
+    assert found.enter.tolist() == [1, 2]
+    assert FPASS(p_exc=1.0).exchange(outside, inside, capacity=3).enter.tolist() == [0, 1]
+
+
 @pytest.mark.parametrize(
     ("make", "name"),
     [
@@ -111,6 +118,7 @@ def test_only_sure_rows_are_given_away():
         (lambda: PASS(n_init=0), "n_init"),
         (lambda: FPASS(p_exc=0.0), "p_exc"),
         (lambda: FPASS(p_del=1.5), "p_del"),
+        (lambda: FPASS(p_min=0.7), "p_min"),
         (lambda: FPASS(n_pass=0), "n_pass"),
     ],
 )
