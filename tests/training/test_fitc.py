@@ -368,3 +368,19 @@ def test_an_approximation_replaces_another_only_if_better_by_a_standard_error(ge
     assert not judged(densities + noise + 0.9 * error * noise.std()).is_better_than(first)
     assert judged(densities + noise + 1.1 * error * noise.std()).is_better_than(first)
     assert not judged(np.zeros((1, 0))).is_better_than(judged(np.zeros((1, 0))))
+
+
+def test_where_memory_is_short_the_evidence_has_fewer_inducing_inputs_too(tmp_path):
+    store = tmp_path / "train.zarr"
+    write_store(store, 12_000, n_features=4, chunk_rows=3000)
+    learned = {
+        **FIXED,
+        "kernel": None,
+        "learn_hyperparameters": True,
+        "learn_inducing": False,
+        "standardize": True,
+    }
+    model = StreamGPClassifier(300, memory_budget="64MiB", **learned).fit_stream(store)
+    refined = [entry for entry in model.history_ if entry["phase"] == "refine"]
+    # With all 300 of them there would be memory for 500 rows, the fewest there may be.
+    assert [entry["rows"] > 500 for entry in refined] == [True]
