@@ -92,6 +92,9 @@ class PASS:
         Steps of the optimiser in one such update.
     p_exc : float
         Share of a full active set (``n_active``, what memory was planned for) that is exchanged in a block.
+    p_min : float
+        Rows less probable than this stay outside: what everything contradicts is often a wrong label. 0 is
+        the paper's rule.
 
     The paper's thresholds are 0.6 and 0.99; these gave smaller active sets of less error on digits.
     Regression has no such probabilities: there it is the predictive density relative to its peak.
@@ -105,6 +108,7 @@ class PASS:
     update_every: int | None = None
     most_steps: int = 6
     p_exc: float = 0.02
+    p_min: float = 0.0
 
     def __post_init__(self) -> None:
         if not 0 < self.p_inc <= 1:
@@ -116,10 +120,15 @@ class PASS:
         return min(self.n_init, capacity)
 
     def exchange(self, candidates: Fit, active: Fit, capacity: int) -> Exchange:
-        """Rows below ``p_inc`` enter, those above ``p_del`` leave; beyond ``capacity`` as :class:`FPASS`."""
+        """Rows below ``p_inc`` enter, if not below ``p_min``; those above ``p_del`` leave.
+
+        Beyond ``capacity`` as :class:`FPASS`.
+        """
         sure = np.flatnonzero(active.probability > self.p_del)
         leave = sure[_largest(active.probability[sure], int(MOST_LEAVING * len(active.weight)))]
-        wanted = np.flatnonzero(candidates.probability < self.p_inc)
+        wanted = np.flatnonzero(
+            (candidates.probability < self.p_inc) & (candidates.probability >= self.p_min)
+        )
         if len(active.weight) - len(leave) + len(wanted) <= capacity:
             return Exchange(wanted, leave, is_full=False)
         return _at_fixed_size(candidates, wanted, active, capacity, self.p_exc, SURE)
@@ -141,7 +150,9 @@ class FPASS:
         0.040 with 0.9, 0.042 with 0.97 and 0.99. Digits do better with 0.7.
     p_min : float
         Rows less probable than this stay outside, 0 being the paper's rule. A set too small for all hard rows
-        otherwise fills with those that everything else contradicts, instead of those at the border.
+        otherwise fills with those that everything else contradicts, instead of those at the border: 0.1
+        instead of 0 gives ijcnn1, the paper's kernel learned, 1.26 instead of 1.55 % error on its test set,
+        1.93 instead of 2.06 % on rows left out as above (where the log loss is 0.061 instead of 0.058).
     n_pass, block_rows, update_every, most_steps
         As for :class:`PASS`.
     """
@@ -156,10 +167,6 @@ class FPASS:
 
     def __post_init__(self) -> None:
         _check_visits(self)
-        if not 0 <= self.p_min < self.p_del:
-            raise ParameterError(
-                f"p_min is a probability below p_del ({self.p_del!r}), 0 included, not {self.p_min!r}"
-            )
 
     def initial_size(self, capacity: int) -> int:
         """All of them."""
@@ -177,6 +184,10 @@ Predictive = PASS | FPASS
 def _check_visits(selection: Predictive) -> None:
     if not 0 < selection.p_del <= 1:
         raise ParameterError(f"p_del is a probability above 0, not {selection.p_del!r}")
+    if not 0 <= selection.p_min < selection.p_del:
+        raise ParameterError(
+            f"p_min is a probability below p_del ({selection.p_del!r}), 0 included, not {selection.p_min!r}"
+        )
     if not 0 < selection.p_exc <= 1:
         raise ParameterError(f"p_exc is a share above 0, not {selection.p_exc!r}")
     counts = {
@@ -210,10 +221,11 @@ def _at_fixed_size(
 
 @dataclass(frozen=True, eq=False)
 class PredictiveScores:
-    """Weights of a block of rows for every head: a pass's step function."""
+    """Weights of a block of rows for every head, none below ``p_min``: a pass's step function."""
 
     targets: Targets
     likelihoods: tuple[Likelihood, ...]
+    p_min: float
 
     def __call__(self, encoded: FloatArray, marginals: Marginals) -> FloatArray:
         """Shapes: encoded (c,), marginals (c, heads) → (c, heads)."""
@@ -222,5 +234,6 @@ class PredictiveScores:
         for head, likelihood in enumerate(self.likelihoods):
             targets = head_targets(self.targets, encoded, head)
             mean, variance = marginals.mean[:, head], marginals.variance[:, head]
-            scores[:, head] = predictive_fit(likelihood, targets, mean, variance).weight
+            fit = predictive_fit(likelihood, targets, mean, variance)
+            scores[:, head] = np.where(fit.probability < self.p_min, 0.0, fit.weight)
         return scores

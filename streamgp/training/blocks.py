@@ -58,7 +58,7 @@ def read_block(context: Context, state: State) -> Pool:
         quotas=nothing,
         key_bounds=nothing.astype(np.float64),
         excluded=np.sort(context.validation.rows),
-        scores=PredictiveScores(prepared.targets, state.likelihoods),
+        scores=PredictiveScores(prepared.targets, state.likelihoods, selection_of(context).p_min),
         per_head=offered(context),
     )
     pools = run_snapshot_pass(

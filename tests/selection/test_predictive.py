@@ -108,6 +108,7 @@ def test_contradicted_rows_stay_outside_on_demand():
     found = FPASS(p_exc=1.0, p_min=0.1).exchange(outside, inside, capacity=3)
     assert found.enter.tolist() == [1, 2]
     assert FPASS(p_exc=1.0).exchange(outside, inside, capacity=3).enter.tolist() == [0, 1]
+    assert PASS(p_min=0.1).exchange(outside, inside, capacity=9).enter.tolist() == [1, 2]
 
 
 @pytest.mark.parametrize(
