@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamgp.data.targets import ClassTargets
 from streamgp.errors import ParameterError
 from streamgp.inference.ep import expectation_propagation
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Gaussian, Logit, Probit
+from streamgp.posterior import Marginals
 from streamgp.selection import FPASS, PASS
-from streamgp.selection.predictive import Fit, predictive_fit
+from streamgp.selection.predictive import Fit, PredictiveScores, predictive_fit
 
 
 def fit(*probabilities):
@@ -109,6 +111,15 @@ def test_contradicted_rows_stay_outside_on_demand():
     assert found.enter.tolist() == [1, 2]
     assert FPASS(p_exc=1.0).exchange(outside, inside, capacity=3).enter.tolist() == [0, 1]
     assert PASS(p_min=0.1).exchange(outside, inside, capacity=9).enter.tolist() == [1, 2]
+
+
+def test_contradicted_rows_do_not_crowd_out_others_where_a_pass_picks_rows():
+    marginals = Marginals(np.array([[-3.0], [-0.5], [2.0]]), np.zeros((3, 1)))
+    encoded, labels = np.ones(3), ClassTargets(np.array([0, 1]))
+    scores, paper = (PredictiveScores(labels, (Probit(),), p_min)(encoded, marginals) for p_min in (0.1, 0.0))
+    assert scores[:, 0].argmax() == 1
+    assert paper[:, 0].argmax() == 0
+    np.testing.assert_array_equal(scores[1:], paper[1:])
 
 
 @pytest.mark.parametrize(
