@@ -20,7 +20,7 @@ def default_kernel(context: Context) -> Kernel:
     One lengthscale for each feature where they are few and will be learned. Plus a little of a linear kernel;
     not where the evidence learns to tell classes apart, as long lengthscales do as well and extrapolate less.
     """
-    return _rbf(context, _median_distance(context), 30.0 if context.is_classification else 1.0)
+    return _start(context, _median_distance(context), 30.0 if context.is_classification else 1.0)
 
 
 def start_kernels(context: Context) -> list[Kernel]:
@@ -31,7 +31,7 @@ def start_kernels(context: Context) -> list[Kernel]:
     variances = VARIANCES if context.is_classification else (1.0,)
     median = _median_distance(context)
     starts: list[Kernel] = [
-        _rbf(context, factor * median, variance) for factor in LENGTHSCALES for variance in variances
+        _start(context, factor * median, variance) for factor in LENGTHSCALES for variance in variances
     ]
     if context.prepared.standardizer.is_common:
         starts += [Polynomial(5, variance, offset=0.5, normalize=True) for variance in variances]
@@ -45,7 +45,7 @@ def _median_distance(context: Context) -> float:
     return median if np.isfinite(median) and median > 0 else float(np.sqrt(sample.shape[1]))
 
 
-def _rbf(context: Context, lengthscale: float, variance: float) -> Kernel:
+def _start(context: Context, lengthscale: float, variance: float) -> Kernel:
     n_features = context.prepared.rows.n_features
     per_feature = context.settings.learning is not None and context.has_few_features
     rbf = RBF(variance, (lengthscale,) * n_features if per_feature else lengthscale)
