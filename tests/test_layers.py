@@ -21,7 +21,7 @@ LAYERS = [  # top to bottom; rooms of one line never import each other
     {"data", "kernels", "likelihoods"},
     {"numerics"},
     {"budget"},
-    {"errors"},
+    {"errors", "arrays"},
 ]
 LEVEL = {room: level for level, rooms in enumerate(LAYERS) for room in rooms}
 ALLOWED = {  # outside library: rooms that may use it

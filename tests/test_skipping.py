@@ -7,11 +7,11 @@ import pytest
 
 from benchmarks.limits.skipping import Looks, no_looks, skipping_sweep_block
 from streamgp.inference import Sites
-from streamgp.inference.fitc import Damping, fit_sites
-from streamgp.inference.fitc_basis import FITC, Approximation, make_basis, whiten
-from streamgp.inference.fitc_memory import Rows
-from streamgp.inference.fitc_posterior import prior_posterior
-from streamgp.inference.fitc_sweep import flat_sites, sweep_block
+from streamgp.inference.inducing.basis import FITC, Approximation, make_basis, whiten
+from streamgp.inference.inducing.fit import Damping, fit_sites
+from streamgp.inference.inducing.in_memory import Rows
+from streamgp.inference.inducing.posterior import prior_posterior
+from streamgp.inference.inducing.sweep import flat_sites, sweep_block
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Probit
 from streamgp.numerics.projection import project

@@ -26,9 +26,9 @@ from benchmarks.datasets import Arrays, load
 from benchmarks.papers.binary import show
 from benchmarks.papers.fitc import made_up
 from benchmarks.record import add_save_option, record
-from streamgp.inference.fitc import FOR_EVIDENCE, fit_sites
-from streamgp.inference.fitc_basis import Approximation, Basis, make_basis
-from streamgp.inference.fitc_memory import Rows
+from streamgp.inference.inducing.basis import Approximation, Basis, make_basis
+from streamgp.inference.inducing.fit import FOR_EVIDENCE, fit_sites
+from streamgp.inference.inducing.in_memory import Rows
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Probit
 

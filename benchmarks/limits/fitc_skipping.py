@@ -21,10 +21,10 @@ from benchmarks.datasets import add_data_options, load_by_options, reduce_13x13
 from benchmarks.limits.skipping import Looks, no_looks, skipping_sweep_block
 from benchmarks.papers.binary import show
 from benchmarks.record import add_save_option, record
-from streamgp.inference.fitc import FOR_PREDICTION, Damping
-from streamgp.inference.fitc_basis import Approximation, Basis, make_basis, whiten
-from streamgp.inference.fitc_posterior import InducingPosterior, prior_posterior
-from streamgp.inference.fitc_sweep import SweepSums, flat_sites, merge_sweeps, sweep_block
+from streamgp.inference.inducing.basis import Approximation, Basis, make_basis, whiten
+from streamgp.inference.inducing.fit import FOR_PREDICTION, Damping
+from streamgp.inference.inducing.posterior import InducingPosterior, prior_posterior
+from streamgp.inference.inducing.sweep import SweepSums, flat_sites, merge_sweeps, sweep_block
 from streamgp.inference.sites import Sites
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Probit

@@ -18,11 +18,11 @@ from threadpoolctl import threadpool_limits
 from benchmarks.limits.kernel_block import best_seconds
 from benchmarks.limits.skipping import no_looks, skipping_sweep_block
 from benchmarks.record import add_save_option, record
-from streamgp.inference.fitc import fit_sites
-from streamgp.inference.fitc_basis import Approximation, make_basis
-from streamgp.inference.fitc_evidence import evidence_block
-from streamgp.inference.fitc_memory import Rows
-from streamgp.inference.fitc_sweep import sweep_block
+from streamgp.inference.inducing.basis import Approximation, make_basis
+from streamgp.inference.inducing.fit import fit_sites
+from streamgp.inference.inducing.in_memory import Rows
+from streamgp.inference.inducing.slopes import evidence_block
+from streamgp.inference.inducing.sweep import sweep_block
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Probit
 

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streamgp.inference.fitc_basis import Approximation, Basis, FloatArray, whiten_block
-from streamgp.inference.fitc_posterior import InducingPosterior
-from streamgp.inference.fitc_rows import CAVITY_FLOOR, update_rows
-from streamgp.inference.fitc_sweep import SweepSums, flat_sites, sweep_whitened
+from streamgp.inference.inducing.basis import Approximation, Basis, FloatArray, whiten_block
+from streamgp.inference.inducing.posterior import InducingPosterior
+from streamgp.inference.inducing.sweep import SweepSums, flat_sites, sweep_whitened
+from streamgp.inference.inducing.updates import CAVITY_FLOOR, update_rows
 from streamgp.inference.sites import Sites
 from streamgp.likelihoods import Likelihood
 
@@ -58,7 +58,7 @@ def skipping_sweep_block(
     *,
     negligible: float = NEGLIGIBLE,
 ) -> SkippingSwept:
-    """:func:`streamgp.inference.fitc_sweep.sweep_block`, but for rows whose site would be negligible.
+    """:func:`streamgp.inference.inducing.sweep.sweep_block`, but for rows whose site would be negligible.
 
     ms = k_u(x)ᵀ T_u m;  τ' vs ≤ ε, τ' updated from (ms, vs) with vs of the last full look → site 0, no look
     ε negligible.  A row that is passed over adds its log Z to the evidence, and nothing to moments and

@@ -14,11 +14,9 @@ from typing import Any, Protocol
 import dask.array
 import numpy as np
 import zarr
-from numpy.typing import NDArray
 
+from streamgp.arrays import Array
 from streamgp.errors import ChunkReadError, DataWarning, StoreError, UnsupportedDtypeError
-
-Array = NDArray[Any]
 
 
 class Column(Protocol):

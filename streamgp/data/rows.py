@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 
 import zarr
 
-from streamgp.data.columns import Array, Column, as_column, check_numeric
+from streamgp.arrays import Array
+from streamgp.data.columns import Column, as_column, check_numeric
 from streamgp.errors import ArrayNotFoundError, ChunkReadError, StoreError, UnsupportedDtypeError
 
 COMPLETE = "streamgp_complete"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
+from streamgp.arrays import Array, FloatArray
 from streamgp.errors import ParameterError
 
 Standardize = Literal["auto", "common"] | bool
@@ -21,8 +22,8 @@ class Standardizer:
     spread survives the way to float32.
     """
 
-    shift: NDArray[np.float64]
-    scale: NDArray[np.float64]
+    shift: FloatArray
+    scale: FloatArray
 
     @property
     def is_common(self) -> bool:
@@ -34,9 +35,7 @@ class Standardizer:
         """Temporary bytes of :meth:`apply` beside its result."""
         return min(rows, _tile_rows(n_features)) * n_features * 8
 
-    def apply(
-        self, features: NDArray[Any], dtype: DTypeLike, out: NDArray[Any] | None = None
-    ) -> NDArray[Any]:
+    def apply(self, features: Array, dtype: DTypeLike, out: Array | None = None) -> Array:
         """Standardised rows, C-contiguous, in the pass's type."""
         if out is None:
             out = np.empty(features.shape, dtype)
@@ -56,10 +55,10 @@ def _tile_rows(n_features: int) -> int:
 def choose_standardizer(
     mode: Standardize,
     *,
-    mean: NDArray[np.float64],
-    variance: NDArray[np.float64],
-    lowest: NDArray[np.float64],
-    highest: NDArray[np.float64],
+    mean: FloatArray,
+    variance: FloatArray,
+    lowest: FloatArray,
+    highest: FloatArray,
 ) -> Standardizer:
     """The standardiser that ``standardize=`` asks for, from the columns' summary.
 
@@ -83,7 +82,7 @@ def choose_standardizer(
     return Standardizer(shift, np.where(scale > 1e-12 * np.abs(shift), scale, 1.0))
 
 
-def _share_one_range(lowest: NDArray[np.float64], highest: NDArray[np.float64]) -> bool:
+def _share_one_range(lowest: FloatArray, highest: FloatArray) -> bool:
     """Whether columns look like pixels: none leaves the range that more than half of them fill exactly.
 
     Border pixels are often constant or nearly so, so that is too much to ask of every column.

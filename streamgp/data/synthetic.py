@@ -8,16 +8,17 @@ import numpy as np
 import zarr
 from numpy.typing import NDArray
 
+from streamgp.arrays import FloatArray
 from streamgp.data.rows import COMPLETE
 
 CHUNK_ROWS = 65536
 
 
-def true_probability(features: NDArray[np.floating]) -> NDArray[np.float64]:
+def true_probability(features: NDArray[np.floating]) -> FloatArray:
     """Probability of the positive class: a smooth, nonlinear function of four of the columns."""
     a, b, c, d = np.asarray(features[:, :4], np.float64).T
     score = 1.5 * np.sin(1.5 * a) + b * c + 0.5 * (d**2 - 1) - 0.5
-    probability: NDArray[np.float64] = 1.0 / (1.0 + np.exp(-2.5 * score))
+    probability: FloatArray = 1.0 / (1.0 + np.exp(-2.5 * score))
     return probability
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import Array, FloatArray
 from streamgp.errors import ParameterError, TargetError
 
 Task = Literal["auto", "classification", "regression"]
@@ -21,9 +21,9 @@ MAX_CLASSES = 1000
 class ClassTargets:
     """Labels ↔ codes 0..k-1 in the order of ``classes`` (sorted)."""
 
-    classes: NDArray[Any]
+    classes: Array
 
-    def encode(self, targets: NDArray[Any]) -> NDArray[np.float64]:
+    def encode(self, targets: Array) -> FloatArray:
         """Codes as floats, the form in which all targets travel through a pass."""
         labels = as_labels(targets)
         codes = np.searchsorted(self.classes, labels)
@@ -43,7 +43,7 @@ class RealTargets:
     shift: float
     scale: float
 
-    def encode(self, targets: NDArray[Any]) -> NDArray[np.float64]:
+    def encode(self, targets: Array) -> FloatArray:
         """Targets of mean 0 and variance 1."""
         return (np.asarray(targets, np.float64) - self.shift) / self.scale
 
@@ -51,7 +51,7 @@ class RealTargets:
 Targets = ClassTargets | RealTargets
 
 
-def as_labels(targets: NDArray[Any]) -> NDArray[Any]:
+def as_labels(targets: Array) -> Array:
     """Labels in a type that sorts and compares: variable-length strings become fixed-width ones."""
     if targets.dtype.kind == "T":
         width = int(np.strings.str_len(targets).max(initial=1))
@@ -106,7 +106,7 @@ def n_heads(targets: Targets) -> int:
     return 1 if classes == 2 else classes
 
 
-def head_targets(targets: Targets, encoded: NDArray[np.float64], head: int) -> NDArray[np.float64]:
+def head_targets(targets: Targets, encoded: FloatArray, head: int) -> FloatArray:
     """What a head learns: the real target itself, or ±1 for its class against the rest."""
     if isinstance(targets, RealTargets):
         return encoded

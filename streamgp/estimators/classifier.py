@@ -8,16 +8,15 @@ from typing import Any, Literal, Self
 
 import dask.array
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from streamgp.arrays import Array, FloatArray
 from streamgp.data import open_rows
 from streamgp.data.rows import Store
 from streamgp.data.standardize import Standardize
 from streamgp.estimators.common import (
-    Array,
     Selection,
     adopt,
     by_block,
@@ -205,7 +204,7 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         assert isinstance(self.model_.predictive, ClassPredictive)
         return np.exp(self.model_.predictive.log_probabilities(marginals))
 
-    def predict_latent(self, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def predict_latent(self, X: Any) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and variance of the latent functions: (rows, heads) each, (rows,) for one head."""
         return latent(marginals_of(self, X))
 

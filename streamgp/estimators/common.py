@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from streamgp.arrays import Array, FloatArray
 from streamgp.budget import parse_size
 from streamgp.data import ClassTargets, Rows, open_rows
 from streamgp.data.rows import Store
@@ -29,7 +29,6 @@ from streamgp.training.context import FitSettings
 from streamgp.training.fitc_approximate import check_approximation
 from streamgp.training.plan import Demand, make_plan
 
-Array = NDArray[Any]
 T = TypeVar("T")
 Selection = (
     Literal["ivm", "pass", "fpass", "random", "kmeans", "gain"] | IVM | PASS | FPASS | Kmeans | EvidenceGain
@@ -206,7 +205,7 @@ def by_block(
     return features.map_blocks(predict, dtype=dtype, chunks=chunks, meta=np.empty((0, columns), dtype))
 
 
-def latent(marginals: Marginals) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def latent(marginals: Marginals) -> tuple[FloatArray, FloatArray]:
     """Mean and variance as users expect them: (rows,) for one latent function, else (rows, heads)."""
     mean, variance = marginals
     assert variance is not None

@@ -8,15 +8,14 @@ from typing import Any, Literal, Self
 
 import dask.array
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from streamgp.arrays import Array, FloatArray
 from streamgp.data import open_rows
 from streamgp.data.rows import Store
 from streamgp.data.standardize import Standardize
 from streamgp.estimators.common import (
-    Array,
     Selection,
     adopt,
     by_block,
@@ -119,7 +118,7 @@ class StreamGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         mean, variance = self.model_.predictive.predict(marginals_of(self, X))
         return (mean, np.sqrt(variance)) if return_std else mean
 
-    def predict_latent(self, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def predict_latent(self, X: Any) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and variance of the latent function, in units of the scaled target."""
         return latent(marginals_of(self, X))
 

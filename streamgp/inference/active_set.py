@@ -8,22 +8,18 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dtrtri
 
+from streamgp.arrays import BoolArray, FloatArray, Floats, IntArray
 from streamgp.inference.sites import Sites, head_from_factor, scaled_cholesky
 from streamgp.kernels import Kernel
 from streamgp.numerics.projection import add_row_moments, multiply_triangle
 from streamgp.passes.blas import single_threaded_blas
 from streamgp.passes.run import available_threads
 from streamgp.posterior import Snapshot
-
-FloatArray = NDArray[np.float64]
-Floats = NDArray[np.floating[Any]]
 
 _TILE_VALUES = 2**17
 
@@ -42,7 +38,7 @@ class ActiveSet:
     factor (capacity, capacity); the first ``count`` are filled.
     """
 
-    rows: NDArray[np.int64]
+    rows: IntArray
     inputs: FloatArray
     targets: FloatArray
     precision: FloatArray
@@ -98,19 +94,17 @@ class Candidates:
     Inputs and stubs are of one type, float32 where that is enough; all else is float64.
     """
 
-    rows: NDArray[np.int64]
+    rows: IntArray
     inputs: Floats
     targets: FloatArray
     prior_variance: FloatArray
     stubs: Floats
     mean: FloatArray
     variance: FloatArray
-    available: NDArray[np.bool_]
+    available: BoolArray
 
     @staticmethod
-    def new(
-        rows: NDArray[np.int64], inputs: Floats, targets: FloatArray, kernel: Kernel, capacity: int
-    ) -> Candidates:
+    def new(rows: IntArray, inputs: Floats, targets: FloatArray, kernel: Kernel, capacity: int) -> Candidates:
         """Candidates before any inclusion: their marginals are the prior's."""
         order = np.argsort(rows, kind="stable")
         if not np.array_equal(order, np.arange(len(rows))):  # inputs are large: not copied without need
@@ -127,7 +121,7 @@ class Candidates:
             np.ones(len(rows), np.bool_),
         )
 
-    def window(self, slots: NDArray[np.int64], capacity: int) -> Candidates:
+    def window(self, slots: IntArray, capacity: int) -> Candidates:
         """Copies of some slots, with room for ``capacity`` active rows."""
         stubs = np.empty((len(slots), capacity), self.stubs.dtype)
         filled = min(capacity, self.stubs.shape[1])
@@ -236,7 +230,7 @@ def refresh_factor(active: ActiveSet, kernel: Kernel) -> None:
 
 
 def left_out_marginals(
-    active: ActiveSet, rows: NDArray[np.int64], mean: FloatArray, variance: FloatArray
+    active: ActiveSet, rows: IntArray, mean: FloatArray, variance: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Marginals of rows (in ascending order), those of active ones without their own site.
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import FloatArray
 from streamgp.inference.sites import Sites
 from streamgp.likelihoods import Likelihood
-
-FloatArray = NDArray[np.float64]
 
 
 def filter_sites(gram: FloatArray, targets: FloatArray, likelihood: Likelihood) -> Sites:

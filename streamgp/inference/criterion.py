@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.blas import dger
 
+from streamgp.arrays import Array, FloatArray
 from streamgp.inference.criterion_terms import (
     ActivePosterior,
     Terms,
@@ -21,8 +21,6 @@ from streamgp.likelihoods import Likelihood
 from streamgp.numerics.projection import multiply_triangle, weighted_moments
 from streamgp.passes.blas import single_threaded_blas
 from streamgp.passes.threads import Threads
-
-FloatArray = NDArray[np.float64]
 
 TILE_ROWS = 512
 """Candidates that are worked on at a time: enough for BLAS, and no matrix is as long as the candidates."""
@@ -59,19 +57,19 @@ class _Candidates(NamedTuple):
     likelihood: Likelihood
     active: FloatArray
     posterior: ActivePosterior
-    inputs: NDArray[Any]
-    targets: NDArray[Any]
+    inputs: Array
+    targets: Array
     weight: float
 
 
 def criterion(
     kernel: Kernel,
     likelihood: Likelihood,
-    active_inputs: NDArray[Any],
-    active_targets: NDArray[Any],
+    active_inputs: Array,
+    active_targets: Array,
     sites: Sites,
-    candidate_inputs: NDArray[Any],
-    candidate_targets: NDArray[Any],
+    candidate_inputs: Array,
+    candidate_targets: Array,
     *,
     candidate_weight: float = 1.0,
     workers: int = 1,

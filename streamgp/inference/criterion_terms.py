@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import FloatArray
 from streamgp.inference.sites import Sites, inverse_factor
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.numerics.projection import multiply_triangle
-
-FloatArray = NDArray[np.float64]
 
 
 class ActivePosterior(NamedTuple):

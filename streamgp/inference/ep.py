@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.blas import dger
 
+from streamgp.arrays import FloatArray
 from streamgp.inference.sites import Sites, inverse_factor
 from streamgp.likelihoods import Likelihood
 from streamgp.likelihoods.base import TiltedSites
-
-FloatArray = NDArray[np.float64]
 
 FOR_PREDICTION = 1e-3
 """Moment residual that is small enough for marginals."""

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 from scipy.linalg.lapack import dtrtri
 
+from streamgp.arrays import FloatArray
 from streamgp.posterior import Head
-
-FloatArray = NDArray[np.float64]
 
 
 class Sites(NamedTuple):

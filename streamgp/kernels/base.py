@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from streamgp.arrays import FloatArray, Floats
 from streamgp.errors import ParameterError
 from streamgp.kernels.parameters import (
     LOWER,
@@ -20,7 +21,7 @@ from streamgp.kernels.parameters import (
     positive,
     positive_or_many,
 )
-from streamgp.kernels.tiles import Doubles, Floats, Prepared, Tiles, row_tiles, tile_rows
+from streamgp.kernels.tiles import Prepared, Tiles, row_tiles, tile_rows
 from streamgp.numerics.kernel_sweeps import mirror_lower
 
 if TYPE_CHECKING:
@@ -80,14 +81,14 @@ class Kernel(ABC):
         return tuple(names)
 
     @property
-    def log_parameters(self) -> Doubles:
+    def log_parameters(self) -> FloatArray:
         """Logarithms of the learned parameters."""
         values = [np.atleast_1d(getattr(atom, name)) for _, atom in self._atoms() for name in atom.learned]
-        logs: Doubles = np.log(np.concatenate(values))
+        logs: FloatArray = np.log(np.concatenate(values))
         return logs
 
     @property
-    def log_bounds(self) -> Doubles:
+    def log_bounds(self) -> FloatArray:
         """Lower and upper bound of each log parameter, shape (n_parameters, 2): a millionth to a million."""
         return np.tile([math.log(LOWER), math.log(UPPER)], (len(self.parameter_names), 1))
 
@@ -101,7 +102,7 @@ class Kernel(ABC):
         with np.errstate(over="ignore"):
             return self._with_values(iter(np.exp(np.asarray(vector, np.float64)).tolist()))
 
-    def log_prior(self, n_features: int) -> tuple[float, Doubles]:
+    def log_prior(self, n_features: int) -> tuple[float, FloatArray]:
         """Log density of the hyperpriors over the log parameters, and its gradient by them.
 
         log variance ~ N(−1, 1);  Gamma with mean 1 and 1 degree of freedom for lengthscale²/n_features where
@@ -168,11 +169,11 @@ class Kernel(ABC):
         np.fill_diagonal(matrix, self.diagonal(rows) + self.nugget(rows))
         return matrix
 
-    def diagonal(self, rows: Floats) -> Doubles:
+    def diagonal(self, rows: Floats) -> FloatArray:
         """k(x, x) of each row, without white noise: shape (c,)."""
         return np.full(len(rows), self.variance)  # type: ignore[attr-defined]
 
-    def nugget(self, rows: Floats) -> Doubles:
+    def nugget(self, rows: Floats) -> FloatArray:
         """What white noise adds to the variance of each row: shape (c,)."""
         return np.zeros(len(rows))
 
@@ -196,7 +197,7 @@ class Kernel(ABC):
 
     # Gradients
 
-    def parameter_gradient(self, left: Floats, right: Floats, weights: Floats) -> Doubles:
+    def parameter_gradient(self, left: Floats, right: Floats, weights: Floats) -> FloatArray:
         """Contract weights with the derivatives of the block by all log parameters at once.
 
         Σ_ij weights_ij ∂k(left_i, right_j)/∂log θ_q
@@ -205,7 +206,7 @@ class Kernel(ABC):
         """
         return self._contracted(left, right, weights, inputs=False).parameter_gradient()
 
-    def input_gradient(self, left: Floats, right: Floats, weights: Floats) -> Doubles:
+    def input_gradient(self, left: Floats, right: Floats, weights: Floats) -> FloatArray:
         """Contract weights with the derivatives of the block by the right rows.
 
         result[j] = Σ_i weights_ij ∂k(left_i, right_j)/∂right_j
@@ -213,17 +214,17 @@ class Kernel(ABC):
         """
         return self._contracted(left, right, weights, inputs=True).input_gradient()
 
-    def diagonal_gradient(self, rows: Floats, weights: Floats) -> Doubles:
+    def diagonal_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
         """Σ_i weights_i ∂k(x_i, x_i)/∂log θ_q, without white noise: (c, p), (c,) → (n_parameters,)."""
         gradient = np.zeros(len(self.parameter_names))
         gradient[0] = weights @ self.diagonal(rows)
         return gradient
 
-    def nugget_gradient(self, rows: Floats, weights: Floats) -> Doubles:
+    def nugget_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
         """Σ_i weights_i ∂nugget(x_i)/∂log θ_q: (c, p), (c,) → (n_parameters,)."""
         return np.zeros(len(self.parameter_names))
 
-    def diagonal_input_gradient(self, rows: Floats, weights: Floats) -> Doubles:
+    def diagonal_input_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
         """weights_i ∂k(x_i, x_i)/∂x_i, without white noise: (c, p), (c,) → (c, p)."""
         return np.zeros(rows.shape)
 

@@ -8,10 +8,11 @@ from typing import Any, Self
 
 import numpy as np
 
+from streamgp.arrays import FloatArray, Floats
 from streamgp.errors import ParameterError
 from streamgp.kernels.base import Kernel
 from streamgp.kernels.composite_tiles import ProductTiles, SumTiles, total
-from streamgp.kernels.tiles import Doubles, Floats, Tiles
+from streamgp.kernels.tiles import Tiles
 
 
 def _prefixed(parts: tuple[Kernel, ...]) -> tuple[tuple[str, Kernel], ...]:
@@ -66,23 +67,23 @@ class Sum(Kernel):
         """Those of all terms together."""
         return sum(term.tile_bytes(rows, n_active, n_features, itemsize) for term in self.terms)
 
-    def diagonal(self, rows: Floats) -> Doubles:
+    def diagonal(self, rows: Floats) -> FloatArray:
         """Sum over the terms."""
         return total([term.diagonal(rows) for term in self.terms])
 
-    def nugget(self, rows: Floats) -> Doubles:
+    def nugget(self, rows: Floats) -> FloatArray:
         """Sum over the terms."""
         return total([term.nugget(rows) for term in self.terms])
 
-    def diagonal_gradient(self, rows: Floats, weights: Floats) -> Doubles:
+    def diagonal_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
         """One term after the other."""
         return np.concatenate([term.diagonal_gradient(rows, weights) for term in self.terms])
 
-    def nugget_gradient(self, rows: Floats, weights: Floats) -> Doubles:
+    def nugget_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
         """One term after the other."""
         return np.concatenate([term.nugget_gradient(rows, weights) for term in self.terms])
 
-    def diagonal_input_gradient(self, rows: Floats, weights: Floats) -> Doubles:
+    def diagonal_input_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
         """Sum over the terms."""
         return total([term.diagonal_input_gradient(rows, weights) for term in self.terms])
 
@@ -133,7 +134,7 @@ class Product(Kernel):
         """Those of all factors together."""
         return sum(factor.tile_bytes(rows, n_active, n_features, itemsize) for factor in self.factors)
 
-    def _variances(self, rows: Floats, without: int | None = None) -> tuple[Doubles, Doubles]:
+    def _variances(self, rows: Floats, without: int | None = None) -> tuple[FloatArray, FloatArray]:
         """Diagonal and nugget of the product, or of the product of all factors but one."""
         diagonal, nugget = np.ones(len(rows)), np.zeros(len(rows))
         for place, factor in enumerate(self.factors):
@@ -144,15 +145,15 @@ class Product(Kernel):
                 diagonal = diagonal * smooth
         return diagonal, nugget
 
-    def diagonal(self, rows: Floats) -> Doubles:
+    def diagonal(self, rows: Floats) -> FloatArray:
         """Product of the factors' diagonals."""
         return self._variances(rows)[0]
 
-    def nugget(self, rows: Floats) -> Doubles:
+    def nugget(self, rows: Floats) -> FloatArray:
         """All of the variance that has a white factor in it."""
         return self._variances(rows)[1]
 
-    def diagonal_gradient(self, rows: Floats, weights: Floats) -> Doubles:
+    def diagonal_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
         """Product rule, one factor after the other."""
         return np.concatenate(
             [
@@ -161,7 +162,7 @@ class Product(Kernel):
             ]
         )
 
-    def nugget_gradient(self, rows: Floats, weights: Floats) -> Doubles:
+    def nugget_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
         """Product rule: a factor's nugget meets all of the others, its diagonal only their nugget."""
         shares = []
         for place, factor in enumerate(self.factors):
@@ -170,7 +171,7 @@ class Product(Kernel):
             shares.append(by_nugget + factor.diagonal_gradient(rows, weights * nugget))
         return np.concatenate(shares)
 
-    def diagonal_input_gradient(self, rows: Floats, weights: Floats) -> Doubles:
+    def diagonal_input_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
         """Product rule, summed over the factors."""
         shares = [
             factor.diagonal_input_gradient(rows, weights * self._variances(rows, without=place)[0])

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from streamgp.arrays import FloatArray, Floats
 from streamgp.kernels.inner_product_tiles import LinearTiles
 from streamgp.kernels.stationary_tiles import StationaryTiles
-from streamgp.kernels.tiles import Doubles, Floats, Scratch, Tiles
+from streamgp.kernels.tiles import Scratch, Tiles
 
 
-def total(arrays: Sequence[Doubles]) -> Doubles:
+def total(arrays: Sequence[FloatArray]) -> FloatArray:
     """Sum of arrays of one shape."""
     result = np.zeros_like(arrays[0])
     for array in arrays:
@@ -58,11 +59,11 @@ class SumTiles(Tiles):
         for part in self._living:
             part.contract(left, weights)
 
-    def parameter_gradient(self) -> Doubles:
+    def parameter_gradient(self) -> FloatArray:
         """One part after the other."""
         return np.concatenate([part.parameter_gradient() for part in self._parts])
 
-    def input_gradient(self) -> Doubles:
+    def input_gradient(self) -> FloatArray:
         """Sum over the parts."""
         return total([part.input_gradient() for part in self._parts])
 
@@ -112,10 +113,10 @@ class ProductTiles(Tiles):
                     others *= value
             part.contract(left, others)
 
-    def parameter_gradient(self) -> Doubles:
+    def parameter_gradient(self) -> FloatArray:
         """One part after the other."""
         return np.concatenate([part.parameter_gradient() for part in self._parts])
 
-    def input_gradient(self) -> Doubles:
+    def input_gradient(self) -> FloatArray:
         """Sum over the parts: the product rule is in their weights."""
         return total([part.input_gradient() for part in self._parts])

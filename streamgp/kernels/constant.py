@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from streamgp.arrays import FloatArray, Floats
 from streamgp.kernels.base import Kernel
-from streamgp.kernels.tiles import Doubles, Floats, Tiles
+from streamgp.kernels.tiles import Tiles
 
 
 class ConstantTiles(Tiles):
@@ -34,11 +35,11 @@ class ConstantTiles(Tiles):
         """Sum the weights."""
         self._total += float(weights.sum(dtype=np.float64))
 
-    def parameter_gradient(self) -> Doubles:
+    def parameter_gradient(self) -> FloatArray:
         """For log variance."""
         return np.array([self._total * self._variance])
 
-    def input_gradient(self) -> Doubles:
+    def input_gradient(self) -> FloatArray:
         """Zero."""
         return np.zeros(self._shape)
 
@@ -65,14 +66,14 @@ class White(Kernel):
     def _tiles(self, right: Floats, inputs: bool) -> Tiles:
         return ConstantTiles(0.0, right)
 
-    def diagonal(self, rows: Floats) -> Doubles:
+    def diagonal(self, rows: Floats) -> FloatArray:
         """Zero."""
         return np.zeros(len(rows))
 
-    def nugget(self, rows: Floats) -> Doubles:
+    def nugget(self, rows: Floats) -> FloatArray:
         """The variance."""
         return np.full(len(rows), self.variance)
 
-    def nugget_gradient(self, rows: Floats, weights: Floats) -> Doubles:
+    def nugget_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
         """Of log variance."""
         return np.array([self.variance * weights.sum()])

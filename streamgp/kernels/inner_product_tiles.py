@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamgp.kernels.tiles import Doubles, Floats, Scratch, Tiles
+from streamgp.arrays import FloatArray, Floats
+from streamgp.kernels.tiles import Scratch, Tiles
 from streamgp.numerics.kernel_contractions import contract_polynomial_tile
 from streamgp.numerics.kernel_sweeps import polynomial_tile
 
@@ -26,7 +27,7 @@ class LinearTiles(Tiles):
     def __init__(self, variance: float, right: Floats) -> None:
         super().__init__()
         self.variance, self._scaled_right = variance, right * right.dtype.type(variance)
-        self._moment: Doubles | None = None
+        self._moment: FloatArray | None = None
 
     def fill(self, left: Floats, out: Floats) -> None:
         """Assign kernel values to out."""
@@ -37,11 +38,11 @@ class LinearTiles(Tiles):
         share = weights.T @ left
         self._moment = share.astype(np.float64) if self._moment is None else self._moment + share
 
-    def parameter_gradient(self) -> Doubles:
+    def parameter_gradient(self) -> FloatArray:
         """For log variance."""
         return np.zeros(1) if self._moment is None else np.array([np.vdot(self._moment, self._scaled_right)])
 
-    def input_gradient(self) -> Doubles:
+    def input_gradient(self) -> FloatArray:
         """For each right row and feature."""
         return np.zeros(self._scaled_right.shape) if self._moment is None else self.variance * self._moment
 
@@ -86,11 +87,11 @@ class PolynomialTiles(Tiles):
         if self._moment is not None:
             self._moment += slopes.T @ prepared
 
-    def parameter_gradient(self) -> Doubles:
+    def parameter_gradient(self) -> FloatArray:
         """For log variance and log offset."""
         return np.array([self._value, self._shift * self._by_offset])
 
-    def input_gradient(self) -> Doubles:
+    def input_gradient(self) -> FloatArray:
         """For each right row and feature; made with ``inputs`` only."""
         if self._moment is None:
             raise RuntimeError("these tiles were made without input gradients")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from streamgp.arrays import Floats
 from streamgp.kernels.base import Kernel
 from streamgp.kernels.stationary_tiles import StationaryTiles
-from streamgp.kernels.tiles import Floats, Tiles
+from streamgp.kernels.tiles import Tiles
 from streamgp.numerics import kernel_sweeps
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from streamgp.kernels.tiles import Doubles, Floats, Scratch, Tiles
+from streamgp.arrays import BoolArray, FloatArray, Floats
+from streamgp.kernels.tiles import Scratch, Tiles
 from streamgp.numerics.kernel_contractions import contract_close_pairs, contract_stationary_tile
 from streamgp.numerics.kernel_sweeps import RBF, rbf_and_linear_tile, refine_tile, scale_rows, stationary_tile
 
@@ -109,7 +109,7 @@ class StationaryTiles(Tiles):
         self._column_sums += column_sums
         self._squares += row_sums @ (scaled * scaled)
 
-    def parameter_gradient(self) -> Doubles:
+    def parameter_gradient(self) -> FloatArray:
         """For log variance, then log lengthscale: one or one for each feature."""
         if not self._per_feature:
             return np.array([self._value, self._stretch])
@@ -119,12 +119,12 @@ class StationaryTiles(Tiles):
             [[self._value], self._squares + self._column_sums @ (right * right) - 2.0 * cross]
         )
 
-    def input_gradient(self) -> Doubles:
+    def input_gradient(self) -> FloatArray:
         """For each right row and feature; made with ``inputs`` only."""
         by_scaled = self._moment - self._column_sums[:, None] * self._scaled_right + self._close_inputs
         return by_scaled * self._inverse_scale.astype(np.float64)
 
-    def _products(self, left: Floats, out: Floats) -> tuple[Floats, Floats, Floats, NDArray[np.bool_] | None]:
+    def _products(self, left: Floats, out: Floats) -> tuple[Floats, Floats, Floats, BoolArray | None]:
         """Inner products in out, the half norms still to be subtracted, and where that was refined."""
         scaled = self._left_scratch.take(left.shape, left.dtype)
         left_half = np.empty(left.shape[0], left.dtype)

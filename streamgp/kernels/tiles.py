@@ -10,10 +10,8 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.floating[Any]]
-Doubles = NDArray[np.float64]
+from streamgp.arrays import FloatArray, Floats
 
 _TILE_BYTES = 512 * 1024
 _FEWEST_ROWS, _MOST_ROWS = 128, 1024
@@ -73,11 +71,11 @@ class Tiles(ABC):
         """Add this tile's share to both gradients; weights is not changed."""
 
     @abstractmethod
-    def parameter_gradient(self) -> Doubles:
+    def parameter_gradient(self) -> FloatArray:
         """Σ weights ∂k/∂log θ over all tiles contracted so far, one number for each parameter."""
 
     @abstractmethod
-    def input_gradient(self) -> Doubles:
+    def input_gradient(self) -> FloatArray:
         """Σ_i weights_ij ∂k(l_i, r_j)/∂r_j over all tiles contracted so far, shape (d, p)."""
 
     def add_to(self, left: Floats, out: Floats) -> None:

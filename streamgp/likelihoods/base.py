@@ -9,9 +9,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from streamgp.arrays import FloatArray
 from streamgp.errors import ParameterError
-
-FloatArray = npt.NDArray[np.float64]
 
 # Standard deviation 5 of the prior on the bias: N(0, 25) in [IVM2006] section 6.1.
 BIAS_PRIOR_VARIANCE = 25.0

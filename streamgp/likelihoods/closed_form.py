@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamgp.likelihoods.base import FloatArray, TiltedMoments, TiltedSites
+from streamgp.arrays import FloatArray
+from streamgp.likelihoods.base import TiltedMoments, TiltedSites
 from streamgp.numerics.moments import moments_sweep, sites_sweep
 
 

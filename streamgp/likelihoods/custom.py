@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamgp.arrays import FloatArray
 from streamgp.errors import ParameterError
 from streamgp.likelihoods.base import (
-    FloatArray,
     Likelihood,
     Parameter,
     TiltedMoments,

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamgp.likelihoods.integrand import Density, FloatArray, IndexArray
+from streamgp.arrays import FloatArray
+from streamgp.likelihoods.integrand import Density, IndexArray
 
 # Nine equidistant points; row k of the inverse gives the coefficient of (x/step)^k.
 _STENCIL = np.arange(-4.0, 5.0)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamgp.arrays import FloatArray
 from streamgp.likelihoods.base import (
-    FloatArray,
     Likelihood,
     Parameter,
     TiltedMoments,

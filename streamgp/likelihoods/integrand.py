@@ -9,10 +9,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from streamgp.arrays import BoolArray, FloatArray
 from streamgp.errors import ParameterError
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 IndexArray = npt.NDArray[np.intp]
 DensityFunction = Callable[[FloatArray, FloatArray], npt.NDArray[np.floating]]
 

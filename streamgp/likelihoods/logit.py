@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
+from streamgp.arrays import FloatArray
 from streamgp.likelihoods.base import (
     BIAS,
-    FloatArray,
     Likelihood,
     Parameter,
     TiltedMoments,

@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamgp.likelihoods.integrand import BoolArray, Density, FloatArray, IndexArray, Peak, Rows
+from streamgp.arrays import BoolArray, FloatArray
+from streamgp.likelihoods.integrand import Density, IndexArray, Peak, Rows
 
 # Observables of a panel: (rows, offset in t from the centre, latent) -> arrays like latent.
 Observer = Callable[[IndexArray, FloatArray, FloatArray], list[FloatArray]]
@@ -33,7 +34,7 @@ _HALF_KRONROD = (
     0.149445554002916905664936468389821,
 )  # fmt: skip
 
-# Places of the 21 nodes on [0, 1] and the weights of both rules (QUADPACK qk21), which sum to 1.
+# IntArray of the 21 nodes on [0, 1] and the weights of both rules (QUADPACK qk21), which sum to 1.
 _NODES = 0.5 * (1.0 + np.concatenate([-np.array(_HALF_NODES), [0.0], _HALF_NODES[::-1]]))
 _KRONROD = 0.5 * np.concatenate([_HALF_KRONROD, _HALF_KRONROD[-2::-1]])
 _GAUSS = np.zeros(21)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy.typing as npt
 
+from streamgp.arrays import FloatArray
 from streamgp.likelihoods.base import (
     BIAS,
-    FloatArray,
     Likelihood,
     Parameter,
     TiltedMoments,

@@ -8,15 +8,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streamgp.arrays import BoolArray, FloatArray
 from streamgp.errors import NumericsWarning
 from streamgp.likelihoods.base import TiltedMoments, TiltedSites
 from streamgp.likelihoods.expansion import VALUES_PER_ROW, Expansion, expand
 from streamgp.likelihoods.integrand import (
     LOG_DENSITY_FLOOR,
-    BoolArray,
     Density,
     DensityFunction,
-    FloatArray,
     IndexArray,
     Peak,
     Rows,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from streamgp.likelihoods.base import FloatArray
+from streamgp.arrays import FloatArray
 from streamgp.likelihoods.integrand import Density
 from streamgp.likelihoods.quadrature import tilted_quadrature
 from streamgp.numerics.sigmoid import sigmoid_sweep

@@ -9,13 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import BoolArray, FloatArray, Floats
 from streamgp.numerics.compilation import compiled
 from streamgp.numerics.exponential import fast_exp
 from streamgp.numerics.kernel_sweeps import MATERN32, RBF
-
-Floats = NDArray[np.floating[Any]]
 
 
 @compiled
@@ -118,12 +116,12 @@ def contract_stationary_tile(
 @compiled
 def contract_close_pairs(
     slopes: Floats,
-    refined: NDArray[np.bool_],
+    refined: BoolArray,
     left: Floats,
     right: Floats,
     inverse_scale: Floats,
-    squares: NDArray[np.float64],
-    inputs: NDArray[np.float64],
+    squares: FloatArray,
+    inputs: FloatArray,
 ) -> None:
     """Contract the refined pairs of a tile from their differences, and take them out of it.
 

@@ -16,12 +16,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import BoolArray, Floats
 from streamgp.numerics.compilation import compiled
 from streamgp.numerics.exponential import fast_exp
-
-Floats = NDArray[np.floating[Any]]
 
 RBF = 0
 MATERN32 = 1
@@ -134,7 +132,7 @@ def _doubtful_row(
     left_half: Any,
     right_half: Floats,
     doubt: tuple[float, float, float],
-    marks: NDArray[np.bool_],
+    marks: BoolArray,
 ) -> int:
     """Row of inner products → row of s; marks those whose error may show, and counts them."""
     zero = row.dtype.type(0.0)
@@ -154,7 +152,7 @@ def _doubtful_row(
 
 @compiled
 def _refine_row(
-    row: Floats, left_row: Floats, right: Floats, inverse_scale: Floats, marks: NDArray[np.bool_]
+    row: Floats, left_row: Floats, right: Floats, inverse_scale: Floats, marks: BoolArray
 ) -> None:
     zero, half = row.dtype.type(0.0), row.dtype.type(0.5)
     for j in range(row.size):
@@ -175,7 +173,7 @@ def refine_tile(
     right: Floats,
     inverse_scale: Floats,
     doubt: tuple[float, float, float],
-    refined: NDArray[np.bool_],
+    refined: BoolArray,
 ) -> None:
     """Replace inner products by s, taken from the differences themselves where rounding would show.
 

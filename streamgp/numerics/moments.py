@@ -9,13 +9,9 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-import numpy.typing as npt
-
+from streamgp.arrays import FloatArray
 from streamgp.numerics.compilation import compiled
 from streamgp.numerics.normal import normal_terms
-
-FloatArray = npt.NDArray[np.float64]
 
 PROBIT = 0
 GAUSSIAN = 1

@@ -14,9 +14,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from streamgp.arrays import FloatArray
 from streamgp.numerics.compilation import compiled
-
-FloatArray = npt.NDArray[np.float64]
 
 _SQRT_HALF = math.sqrt(0.5)
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import Array, FloatArray
 from streamgp.numerics.compilation import compiled
 
 COLUMNS_PER_TILE = 128
@@ -15,10 +13,10 @@ COLUMNS_PER_TILE = 128
 
 @compiled
 def add_row_moments(
-    tile: NDArray[Any],
-    targets: NDArray[np.float64],
-    mean: NDArray[np.float64],
-    explained: NDArray[np.float64],
+    tile: Array,
+    targets: FloatArray,
+    mean: FloatArray,
+    explained: FloatArray,
 ) -> None:
     """Add a tile's share to the means and explained variances of its rows, in place.
 
@@ -37,9 +35,7 @@ def add_row_moments(
         explained[i] += square
 
 
-def project(
-    block: NDArray[Any], projection: NDArray[Any], targets: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def project(block: Array, projection: Array, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Posterior means and explained variances of a kernel block.
 
     W = K T,  h = W β,  explained = row sums of W²
@@ -62,7 +58,7 @@ def workspace_bytes(rows: int, itemsize: int) -> int:
     return rows * (COLUMNS_PER_TILE * itemsize + 16)
 
 
-def multiply_triangle(block: NDArray[Any], projection: NDArray[Any], *, transposed: bool) -> None:
+def multiply_triangle(block: Array, projection: Array, *, transposed: bool) -> None:
     """Block T, or block Tᵀ, in place, a few columns at a time.
 
     T projection, upper triangular.  Shapes: (c, d), (d, d).  Cost: c d² flops and a little more.
@@ -80,7 +76,7 @@ def multiply_triangle(block: NDArray[Any], projection: NDArray[Any], *, transpos
 
 
 @compiled
-def row_squares(rows: NDArray[Any], out: NDArray[np.float64]) -> None:
+def row_squares(rows: Array, out: FloatArray) -> None:
     """out_i = Σ_j rows_ij², accumulated in float64.  Shapes: (c, d), (c,)."""
     for i in range(rows.shape[0]):
         square = 0.0
@@ -92,10 +88,10 @@ def row_squares(rows: NDArray[Any], out: NDArray[np.float64]) -> None:
 
 @compiled
 def gather_rows(
-    rows: NDArray[Any],
-    scale: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    total: NDArray[np.float64],
+    rows: Array,
+    scale: FloatArray,
+    weights: FloatArray,
+    total: FloatArray,
 ) -> int:
     """Add the weighted rows up, and move those of positive scale, scaled, to the front, in place.
 
@@ -116,7 +112,7 @@ def gather_rows(
     return kept
 
 
-def weighted_moments(rows: NDArray[Any], weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def weighted_moments(rows: Array, weights: FloatArray) -> FloatArray:
     """Rowsᵀ diag(weights) rows: (c, d), (c,) → (d, d) in float64.
 
     Rows are parted by the sign of their weights: NumPy takes half the flops for a product with its own

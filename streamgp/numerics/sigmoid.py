@@ -5,13 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
+from streamgp.arrays import FloatArray
 from streamgp.numerics.compilation import compiled
 from streamgp.numerics.moments import bounded_curvature
 from streamgp.numerics.normal import normal_terms
-
-FloatArray = npt.NDArray[np.float64]
 
 LOGISTIC, NORMAL = 0, 1
 """Codes of the distribution function F by which a margin becomes a probability."""

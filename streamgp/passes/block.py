@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import Array
 from streamgp.data import Span, Standardizer, Targets
 from streamgp.posterior import Marginals, Snapshot
 
@@ -24,9 +24,9 @@ class Block(NamedTuple):
     """
 
     start: int
-    stored: NDArray[Any]
-    features: NDArray[Any]
-    targets: NDArray[Any] | None
+    stored: Array
+    features: Array
+    targets: Array | None
     marginals: Marginals | None
 
     @property
@@ -47,8 +47,8 @@ class Reading:
 class Buffers(NamedTuple):
     """Arrays that a task uses for one block after the other: standardised features, kernel block."""
 
-    features: NDArray[Any] | None
-    kernel: NDArray[Any] | None
+    features: Array | None
+    kernel: Array | None
 
 
 class Visitor(ABC, Generic[T]):
@@ -94,9 +94,7 @@ class Job:
             kernel = np.empty((rows, len(self.snapshot.active_inputs)), self.snapshot.dtype)
         return Buffers(features, kernel)
 
-    def block(
-        self, start: int, stored: NDArray[Any], targets: NDArray[Any] | None, buffers: Buffers
-    ) -> Block:
+    def block(self, start: int, stored: Array, targets: Array | None, buffers: Buffers) -> Block:
         """Prepare stored rows for the visitor."""
         features = stored
         if self.reading is not None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import Array, BoolArray, FloatArray, IntArray
 from streamgp.data import Span
 from streamgp.passes.block import Block, Visitor
 from streamgp.posterior import Marginals
 
-FloatArray = NDArray[np.float64]
-Keys = Callable[[NDArray[np.int64]], FloatArray]
+Keys = Callable[[IntArray], FloatArray]
 Scores = Callable[[FloatArray, Marginals], FloatArray]
 
 
@@ -24,15 +23,15 @@ class Pool(NamedTuple):
     Shapes: rows, targets, keys (m,), features (m, p), scores (m, heads). Rows are in the order of the store.
     """
 
-    rows: NDArray[np.int64]
-    features: NDArray[Any]
+    rows: IntArray
+    features: Array
     targets: FloatArray
     keys: FloatArray
     scores: FloatArray
 
-    def take(self, places: NDArray[Any]) -> Pool:
+    def take(self, places: Array) -> Pool:
         """Some of the rows."""
-        return Pool(*(column[places] for column in self))
+        return Pool._make(column[places] for column in self)
 
     def without_features(self) -> Pool:
         """The same rows, their features left out: what decides about them is small."""
@@ -50,10 +49,10 @@ class PickRows(Visitor[list[Pool]]):
     """
 
     keys: Keys
-    quotas: NDArray[np.int64]
+    quotas: IntArray
     key_bounds: FloatArray
-    excluded: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    always: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    excluded: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
+    always: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     scores: Scores | None = None
     per_head: int = 0
 
@@ -90,7 +89,7 @@ class PickRows(Visitor[list[Pool]]):
         """The rows worth keeping of several pools, as one."""
         return gather(total, np.flatnonzero(self._keep(total)))
 
-    def _keep(self, pools: list[Pool]) -> NDArray[np.bool_]:
+    def _keep(self, pools: list[Pool]) -> BoolArray:
         """Which of the pools' rows, counted through, are worth keeping."""
         rows, _, targets, keys, scores = _joined_without_features(pools)
         keep = is_among(rows, self.always)
@@ -103,9 +102,9 @@ class PickRows(Visitor[list[Pool]]):
         return keep
 
 
-def is_among(rows: NDArray[np.int64], known: NDArray[np.int64]) -> NDArray[np.bool_]:
+def is_among(rows: IntArray, known: IntArray) -> BoolArray:
     """Whether each row is one of the known ones (sorted): (c,), (m,) → (c,)."""
-    among: NDArray[np.bool_] = np.append(known, -1)[np.searchsorted(known, rows)] == rows
+    among: BoolArray = np.append(known, -1)[np.searchsorted(known, rows)] == rows
     return among
 
 
@@ -117,7 +116,7 @@ def _joined_without_features(pools: list[Pool]) -> Pool:
     )
 
 
-def gather(pools: list[Pool], places: NDArray[np.int64]) -> Pool:
+def gather(pools: list[Pool], places: IntArray) -> Pool:
     """Some rows of several pools, counted through, as one pool: every feature is copied once."""
     rows, _, targets, keys, scores = _joined_without_features(pools)
     first = pools[0].features
@@ -131,8 +130,8 @@ def gather(pools: list[Pool], places: NDArray[np.int64]) -> Pool:
     return Pool(rows[places], features, targets[places], keys[places], scores[places])
 
 
-def smallest(values: FloatArray, count: int) -> NDArray[np.int64]:
-    """Places of the ``count`` smallest values, in order of place; equal values: the first places."""
+def smallest(values: FloatArray, count: int) -> IntArray:
+    """IntArray of the ``count`` smallest values, in order of place; equal values: the first places."""
     if count >= len(values):
         return np.arange(len(values))
     if count <= 0:

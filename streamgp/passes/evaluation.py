@@ -6,12 +6,11 @@ from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import Array, FloatArray, IntArray
 from streamgp.passes.block import Block, Visitor
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive
 
-FloatArray = NDArray[np.float64]
 Score = TypeVar("Score", "ClassScore", "RealScore")
 
 CONFIDENCE_BINS = 1000
@@ -32,8 +31,8 @@ class ClassScore:
     rows: int
     log_loss_sum: float
     brier_sum: float
-    rows_by_confidence: NDArray[np.int64]
-    errors_by_confidence: NDArray[np.int64]
+    rows_by_confidence: IntArray
+    errors_by_confidence: IntArray
     confidence_sums: FloatArray
 
     @property
@@ -94,7 +93,7 @@ class ClassEvaluation(Visitor[ClassScore]):
         confidence = p[every, guess]
         bin_ = np.clip((confidence * CONFIDENCE_BINS).astype(np.intp), 0, CONFIDENCE_BINS - 1)
 
-        def histogram(weights: Any = None) -> NDArray[Any]:
+        def histogram(weights: Any = None) -> Array:
             return np.bincount(bin_, weights, CONFIDENCE_BINS)
 
         distance = (p**2).sum(axis=1) - 2 * p[every, truth] + 1
@@ -119,7 +118,7 @@ class RealScore:
     rows: int
     squared_error_sum: float
     log_loss_sum: float
-    covered: NDArray[np.int64]
+    covered: IntArray
 
     @property
     def rmse(self) -> float:

@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import FloatArray
 from streamgp.passes.block import Block, Visitor
 from streamgp.posterior import Marginals
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 import zarr
-from numpy.typing import NDArray
 
+from streamgp.arrays import Array
 from streamgp.data import Rows, Span
 from streamgp.data.rows import COMPLETE
 from streamgp.errors import StoreError
 from streamgp.passes.block import Block, Visitor
 from streamgp.posterior import Marginals
 
-Predictions = Mapping[str, NDArray[Any]]
+Predictions = Mapping[str, Array]
 Columns = Mapping[str, tuple[tuple[int, ...], Any]]
 """Names of output arrays, with their further axes and their type."""
 

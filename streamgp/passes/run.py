@@ -79,7 +79,7 @@ def _folder(settings: PassSettings, snapshot: Snapshot | None, advance: Callable
         if snapshot is not None:
             _ = snapshot.prepared  # before there are threads that would each make it
         return Threads(settings.tasks_in_flight, advance)
-    from streamgp.passes.cluster import Cluster  # only here: importing distributed takes half a second
+    from streamgp.passes.workers import Cluster  # only here: importing distributed takes half a second
 
     return Cluster(client, settings.tasks_in_flight, advance)
 

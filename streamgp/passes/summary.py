@@ -7,13 +7,11 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import Array, FloatArray, IntArray
 from streamgp.data.targets import MAX_CLASSES, as_labels
 from streamgp.errors import NonFiniteDataError
 from streamgp.passes.block import Block, Visitor
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +23,7 @@ class Moments:
     deviations: FloatArray
 
     @staticmethod
-    def of(values: NDArray[Any]) -> Moments:
+    def of(values: Array) -> Moments:
         """Moments over the first axis.  Shapes: values (c, p) → mean, deviations (p,)."""
         with np.errstate(
             invalid="ignore", over="ignore"
@@ -78,7 +76,7 @@ class Summary:
         return self.features.count
 
     @property
-    def constant_columns(self) -> NDArray[np.int64]:
+    def constant_columns(self) -> IntArray:
         """Columns that have the same value in every row."""
         return np.flatnonzero(self.lowest == self.highest)
 
@@ -141,9 +139,7 @@ class Summarize(Visitor[Summary]):
         )
 
 
-def _first_bad(
-    values: NDArray[Any], start: int, target: bool = False
-) -> tuple[int, int | None, float] | None:
+def _first_bad(values: Array, start: int, target: bool = False) -> tuple[int, int | None, float] | None:
     if values.dtype.kind != "f":
         return None
     finite = np.isfinite(values)

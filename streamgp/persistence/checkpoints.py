@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from numpy.typing import NDArray
-
+from streamgp.arrays import Array
 from streamgp.errors import CheckpointError, ModelFileError, ParameterError
 from streamgp.persistence.atomic import discard, flush, replace_text, unfinished_in
 from streamgp.persistence.plain import plain_json
@@ -31,7 +30,7 @@ class Checkpoint(NamedTuple):
 
     step: int
     header: dict[str, Any]
-    arrays: dict[str, NDArray[Any]]
+    arrays: dict[str, Array]
 
 
 @dataclass(frozen=True, eq=False)

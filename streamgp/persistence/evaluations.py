@@ -8,14 +8,13 @@ computing them, and goes on as if nothing had happened.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import Array, FloatArray
 from streamgp.errors import CheckpointError
 
-Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
+Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 """x (n,) → value and gradient (n,)."""
 _MEMORY = "memory/"
 
@@ -40,20 +39,20 @@ class EvaluationLog:
     def __init__(
         self,
         objective: Objective | None,
-        earlier: Mapping[str, NDArray[Any]] | None = None,
+        earlier: Mapping[str, Array] | None = None,
         on_evaluation: Callable[[EvaluationLog], None] | None = None,
     ) -> None:
         self._objective = objective
         self._on_evaluation = on_evaluation
         self._evaluations = [] if earlier is None else _unpack(earlier)
-        self.memory: dict[str, NDArray[np.float64]] = {
+        self.memory: dict[str, FloatArray] = {
             name.removeprefix(_MEMORY): np.array(array)
             for name, array in (earlier or {}).items()
             if name.startswith(_MEMORY)
         }
         self._asked = 0
 
-    def __call__(self, x: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def __call__(self, x: FloatArray) -> tuple[float, FloatArray]:
         """Value and gradient at ``x``, in the same bits whether computed or replayed."""
         point = np.array(x, dtype=np.float64)  # copies: optimisers may reuse x, and overwrite the gradient
         if self.is_replaying:
@@ -87,7 +86,7 @@ class EvaluationLog:
         """Whether the next call is answered from the log."""
         return self._asked < len(self._evaluations)
 
-    def arrays(self) -> dict[str, NDArray[np.float64]]:
+    def arrays(self) -> dict[str, FloatArray]:
         """The log as arrays for a record: points (k, n), values (k,), gradients (k, n), and the memory."""
         size = self._evaluations[0][0].size if self._evaluations else 0
         return {
@@ -101,8 +100,8 @@ class EvaluationLog:
 
 
 def _unpack(
-    earlier: Mapping[str, NDArray[Any]],
-) -> list[tuple[NDArray[np.float64], float, NDArray[np.float64]]]:
+    earlier: Mapping[str, Array],
+) -> list[tuple[FloatArray, float, FloatArray]]:
     missing = [name for name in ("points", "values", "gradients") if name not in earlier]
     if missing:
         raise CheckpointError(
@@ -122,7 +121,7 @@ def _unpack(
     ]
 
 
-def _check_same(number: int, logged: NDArray[np.float64], point: NDArray[np.float64]) -> None:
+def _check_same(number: int, logged: FloatArray, point: FloatArray) -> None:
     if logged.tobytes() == point.tobytes():
         return
     if logged.shape != point.shape:

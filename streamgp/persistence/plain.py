@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import Array
 from streamgp.errors import ModelFileError
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*")
@@ -46,7 +46,7 @@ def plain_json(value: Any, name: str) -> Any:
     )
 
 
-def plain_array(value: Any, name: str) -> NDArray[Any]:
+def plain_array(value: Any, name: str) -> Array:
     """``value`` in C order and little-endian, the same bits; only numbers, bool and fixed-width strings."""
     if not isinstance(value, np.ndarray):
         raise ModelFileError(f"{name!r} is of type {type(value).__name__}; give a NumPy array")
@@ -79,7 +79,7 @@ def check_names(names: Iterable[Any]) -> None:
             raise ModelFileError(f"array {name!r} would lie inside of the array {outer.pop()!r}; rename one")
 
 
-def array_digest(array: NDArray[Any]) -> str:
+def array_digest(array: Array) -> str:
     """SHA-256 over type, shape and data of an array in C order."""
     digest = hashlib.sha256(f"{array.dtype.newbyteorder('<').str} {array.shape} ".encode())
     digest.update(np.asarray(array, order="C").reshape(-1).view(np.uint8).data)

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import zarr
-from numpy.typing import NDArray
 from zarr.codecs import ZstdCodec
 from zarr.storage import LocalStore, ZipStore
 
+from streamgp.arrays import Array
 from streamgp.errors import ModelFileError
 from streamgp.persistence.atomic import replacing, set_aside
 from streamgp.persistence.plain import (
@@ -35,7 +35,7 @@ RECORD = "streamgp_record"
 _CHUNK_BYTES = 4 << 20  # several chunks are encoded at once: each is a copy
 _ZIP_START = b"PK\x03\x04"
 
-Arrays = Mapping[str, NDArray[Any]]
+Arrays = Mapping[str, Array]
 
 
 def write_record(
@@ -72,7 +72,7 @@ def write_record(
         _write_store(unfinished, manifest, plain, folder=_is_folder_name(target))
 
 
-def read_record(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def read_record(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
     """Header and arrays of a record, each array verified by its checksum.
 
     Raises :class:`ModelFileError`, which names the file and the array, where the record is absent, damaged,
@@ -109,7 +109,7 @@ def _write_store(path: Path, manifest: dict[str, Any], arrays: Arrays, *, folder
         store.close()
 
 
-def _chunks(array: NDArray[Any]) -> tuple[int, ...]:
+def _chunks(array: Array) -> tuple[int, ...]:
     room = _CHUNK_BYTES // array.dtype.itemsize
     chunks: list[int] = []
     for length in reversed(array.shape):
@@ -118,7 +118,7 @@ def _chunks(array: NDArray[Any]) -> tuple[int, ...]:
     return tuple(reversed(chunks))
 
 
-def _code_points(strings: NDArray[Any]) -> NDArray[Any]:
+def _code_points(strings: Array) -> Array:
     """Fixed-width strings as integers with one more axis: exact for any string, and every reader has them."""
     width = strings.dtype.itemsize // 4
     return strings.reshape(-1).view("<u4").reshape(*strings.shape, width)
@@ -220,7 +220,7 @@ def _manifest(group: zarr.Group, source: Path) -> dict[str, Any]:
     return manifest
 
 
-def _read_array(group: zarr.Group, name: str, entry: dict[str, Any], source: Path) -> NDArray[Any]:
+def _read_array(group: zarr.Group, name: str, entry: dict[str, Any], source: Path) -> Array:
     dtype, shape = np.dtype(entry["dtype"]), tuple(entry["shape"])
     width = (dtype.itemsize // 4,) if dtype.kind == "U" else ()
     expected = (np.dtype("<u4") if width else dtype, (*shape, *width))
@@ -230,9 +230,7 @@ def _read_array(group: zarr.Group, name: str, entry: dict[str, Any], source: Pat
         if found != expected or not is_plain(dtype):
             problem = "is missing" if found is None else f"is {_form(*found)}, not {_form(*expected)}"
             raise _damaged(name, problem, source)
-        stored: NDArray[Any] = np.require(
-            member[...], requirements=["C", "W"]
-        )  # a scalar becomes an array again
+        stored: Array = np.require(member[...], requirements=["C", "W"])  # a scalar becomes an array again
     except (ModelFileError, MemoryError):
         raise
     except Exception as error:  # of zip, codec or metadata: all say that the bytes are not what was written

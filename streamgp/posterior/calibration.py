@@ -10,12 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from streamgp.arrays import FloatArray
 from streamgp.likelihoods import Likelihood
-
-FloatArray = NDArray[np.float64]
 
 _BOUNDS = [(np.log(0.1), np.log(30.0)), (-20.0, 20.0), (np.log(1e-3), np.log(10.0))]
 _PRIOR_PRECISION = 1.0

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from streamgp.arrays import Array, IntArray
 from streamgp.data import ClassTargets, RealTargets, Standardizer, Targets
 from streamgp.kernels import kernel_from_json
 from streamgp.likelihoods import likelihood_from_json
@@ -24,9 +22,9 @@ class Model:
     targets: Targets
     snapshot: Snapshot
     predictive: ClassPredictive | RealPredictive
-    active_rows: NDArray[np.int64]
+    active_rows: IntArray
 
-    def to_record(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def to_record(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """JSON and arrays for the disk; prediction does not need the training data, so they are not in it."""
         predictive = self.predictive
         likelihoods = (
@@ -40,7 +38,7 @@ class Model:
             "calibrations": [list(head.calibration) for head in heads],
             "residuals": [head.residual for head in heads],
         }
-        arrays: dict[str, NDArray[Any]] = {
+        arrays: dict[str, Array] = {
             "shift": self.standardizer.shift,
             "scale": self.standardizer.scale,
             "active_inputs": self.snapshot.active_inputs,
@@ -58,7 +56,7 @@ class Model:
         return header, arrays
 
     @staticmethod
-    def from_record(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
+    def from_record(header: dict[str, Any], arrays: dict[str, Array]) -> Model:
         """The model that was written."""
         residuals = header.get("residuals", [1.0] * len(header["columns"]))  # absent from the first models
         heads = tuple(

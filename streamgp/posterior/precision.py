@@ -6,8 +6,8 @@ import logging
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import FloatArray
 from streamgp.errors import ParameterError
 from streamgp.posterior.snapshot import Snapshot
 
@@ -30,9 +30,7 @@ def check_precision(precision: str) -> None:
         raise ParameterError(f"precision must be 'auto', 'float32' or 'float64', not {precision!r}")
 
 
-def choose_dtype(
-    precision: Precision, snapshot: Snapshot, probe: NDArray[np.float64], n_rows: int
-) -> np.dtype[Any]:
+def choose_dtype(precision: Precision, snapshot: Snapshot, probe: FloatArray, n_rows: int) -> np.dtype[Any]:
     """The type of a pass: as wished, or float32 where it saves time and a probe block loses nothing by it.
 
     The variance is a difference of nearly equal numbers where active points are dense (low dimension, close

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from streamgp.arrays import BoolArray, FloatArray
 from streamgp.data import RealTargets
 from streamgp.likelihoods import Gaussian, Likelihood, Logit, Probit
 from streamgp.posterior.snapshot import Marginals
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -37,11 +35,11 @@ class ClassPredictive:
         """Whether the sign of the latent mean (plus bias) decides: two classes, a symmetric likelihood."""
         return len(self.likelihoods) == 1 and isinstance(self.likelihoods[0], Probit | Logit)
 
-    def is_positive(self, marginals: Marginals) -> NDArray[np.bool_]:
+    def is_positive(self, marginals: Marginals) -> BoolArray:
         """Whether each row belongs to the second of two classes, by its mean.  Shapes: (c, 1) → (c,)."""
         likelihood = self.likelihoods[0]
         assert isinstance(likelihood, Probit | Logit)
-        positive: NDArray[np.bool_] = marginals.mean[:, 0] + likelihood.bias > 0.0
+        positive: BoolArray = marginals.mean[:, 0] + likelihood.bias > 0.0
         return positive
 
     def log_probabilities(self, marginals: Marginals) -> FloatArray:

@@ -7,13 +7,12 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
+from streamgp.arrays import Array, FloatArray
 from streamgp.kernels import Kernel, Prepared
 from streamgp.numerics import projection as numerics
 from streamgp.posterior.calibration import UNCALIBRATED, Calibration
-
-FloatArray = NDArray[np.float64]
 
 
 class Marginals(NamedTuple):
@@ -35,12 +34,12 @@ class Head:
     a = s (k(x, x) − |T_uᵀ k_I(x)|²) + |Tᵀ k_I(x)|², T_u ``whitening`` (d, d), not needed at s = 0.
     """
 
-    projection: NDArray[Any]
+    projection: Array
     projected_targets: FloatArray
     columns: slice
     calibration: Calibration = UNCALIBRATED
     residual: float = 1.0
-    whitening: NDArray[Any] | None = None
+    whitening: Array | None = None
 
     @property
     def weights(self) -> FloatArray:
@@ -53,7 +52,7 @@ class Head:
         whitening = None if self.whitening is None else self.whitening.astype(dtype, copy=False)
         return replace(self, projection=self.projection.astype(dtype, copy=False), whitening=whitening)
 
-    def mean_and_variance(self, block: NDArray[Any], prior: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def mean_and_variance(self, block: Array, prior: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Marginals of rows, not calibrated, from their kernel block (c, d) and prior variances (c,).
 
         Cost: about d² flops a row, twice that where 0 < s < 1.
@@ -78,7 +77,7 @@ class Snapshot:
     """
 
     kernel: Kernel
-    active_inputs: NDArray[Any]
+    active_inputs: Array
     heads: tuple[Head, ...]
 
     @property
@@ -101,7 +100,7 @@ class Snapshot:
         return Snapshot(self.kernel, self.active_inputs.astype(dtype, copy=False), heads)
 
     def marginals(
-        self, features: NDArray[Any], with_variance: bool = True, kernel_out: NDArray[Any] | None = None
+        self, features: Array, with_variance: bool = True, kernel_out: Array | None = None
     ) -> Marginals:
         """Latent mean and variance of standardised rows; ``kernel_out`` is room for the kernel block.
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import FloatArray
 from streamgp.data.targets import Targets, head_targets
 from streamgp.errors import ParameterError
 from streamgp.likelihoods import Likelihood
 from streamgp.posterior import Marginals
 from streamgp.selection.scores import SCORES, Score
-
-FloatArray = NDArray[np.float64]
 
 HOT_ROWS = 1024
 

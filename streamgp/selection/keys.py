@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+
+from streamgp.arrays import FloatArray, IntArray
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,7 @@ class RowKeys:
 
     seed: int
 
-    def __call__(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    def __call__(self, rows: IntArray) -> FloatArray:
         """Keys of rows.
 
         Shapes: (c,) → (c,).  Cost: O(c).  Source: the finaliser of SplitMix64 [Steele2014].
@@ -27,21 +28,21 @@ class RowKeys:
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         z ^= z >> np.uint64(31)
-        keys: NDArray[np.float64] = (z >> np.uint64(11)).astype(np.float64) * 2.0**-53
+        keys: FloatArray = (z >> np.uint64(11)).astype(np.float64) * 2.0**-53
         return keys
 
 
-def key_bounds(quotas: NDArray[np.int64], counts: NDArray[np.int64]) -> NDArray[np.float64]:
+def key_bounds(quotas: IntArray, counts: IntArray) -> FloatArray:
     """Keys that the ``quotas`` smallest of each class surely stay below, so that others need not be held.
 
     The m-th smallest of n uniform keys exceeds (m + 7√m + 20)/n with a probability below 1e-9; should it,
     a few rows fewer are drawn.  Shapes: (k,), (k,) → (k,).
     """
-    bounds: NDArray[np.float64] = (quotas + 7.0 * np.sqrt(quotas) + 20.0) / np.maximum(counts, 1)
+    bounds: FloatArray = (quotas + 7.0 * np.sqrt(quotas) + 20.0) / np.maximum(counts, 1)
     return bounds
 
 
-def stratified_quotas(counts: NDArray[np.int64], size: int, least_share: float = 0.0) -> NDArray[np.int64]:
+def stratified_quotas(counts: IntArray, size: int, least_share: float = 0.0) -> IntArray:
     """How many rows to draw from each class: by its share, and at least ``least_share`` of an equal part.
 
     Shapes: counts (k,) → (k,).  No class is asked for more rows than it has; the sum is near ``size``.
@@ -51,5 +52,5 @@ def stratified_quotas(counts: NDArray[np.int64], size: int, least_share: float =
     proportional = size * counts / max(1, counts.sum())
     wanted = np.maximum(proportional, least_share * size / max(1, len(counts)))
     shrunk = np.ceil(wanted * min(1.0, size / max(1e-9, wanted.sum())))
-    quotas: NDArray[np.int64] = np.minimum(counts, shrunk.astype(np.int64))
+    quotas: IntArray = np.minimum(counts, shrunk.astype(np.int64))
     return quotas

@@ -10,15 +10,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import FloatArray, IntArray
 from streamgp.data.targets import Targets, head_targets
 from streamgp.errors import ParameterError
 from streamgp.likelihoods import Likelihood
 from streamgp.posterior import Marginals
-
-FloatArray = NDArray[np.float64]
-Places = NDArray[np.int64]
 
 MOST_LEAVING = 0.25
 """Share of an active set that leaves at once at most: two rows alike are each sure thanks to the other."""
@@ -44,10 +41,10 @@ class Fit(NamedTuple):
 
 
 class Exchange(NamedTuple):
-    """Places of candidates that enter, and of active rows that leave, both in order of place."""
+    """IntArray of candidates that enter, and of active rows that leave, both in order of place."""
 
-    enter: Places
-    leave: Places
+    enter: IntArray
+    leave: IntArray
     is_full: bool  # whether more would have entered than there is room for
 
 
@@ -201,12 +198,12 @@ def _check_visits(selection: Predictive) -> None:
             raise ParameterError(f"{name} must be at least 1, not {count!r}")
 
 
-def _largest(values: FloatArray, count: int) -> Places:
+def _largest(values: FloatArray, count: int) -> IntArray:
     return np.sort(np.argsort(-values, kind="stable")[:count])
 
 
 def _at_fixed_size(
-    candidates: Fit, wanted: Places, active: Fit, capacity: int, share: float, sure: float
+    candidates: Fit, wanted: IntArray, active: Fit, capacity: int, share: float, sure: float
 ) -> Exchange:
     """Fill what room there is, then exchange candidates of largest weight for sure rows of the smallest."""
     by_weight = wanted[np.argsort(-candidates.weight[wanted], kind="stable")]

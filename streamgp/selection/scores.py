@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from streamgp.arrays import FloatArray
+
 Score = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], FloatArray]
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import IntArray
 from streamgp.passes.candidates import PickRows, Pool, is_among, smallest
 from streamgp.selection.predictive import Predictive, PredictiveScores
 from streamgp.training.context import Context, class_counts, make_snapshot, refresh_keys, run_snapshot_pass
@@ -77,7 +77,7 @@ def offered(context: Context) -> int:
     return max(1, min(context.plan.candidates_at(n_active), 2 * n_active))
 
 
-def pieces(context: Context, pool: Pool, heads: list[int], known: NDArray[np.int64]) -> list[Pool]:
+def pieces(context: Context, pool: Pool, heads: list[int], known: IntArray) -> list[Pool]:
     """What a group of heads is offered of a block, part by part: the posterior is updated in between.
 
     A block from memory is one part. What a pass has kept are the hardest of many rows: all at once they would

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import Array, FloatArray, IntArray
 from streamgp.inference.active_set import ActiveSet, left_out_marginals, refresh_factor
 from streamgp.kernels import Kernel
 from streamgp.passes.candidates import is_among
@@ -16,8 +15,6 @@ from streamgp.training.context import Context, class_counts
 from streamgp.training.marginals import marginals_in_memory
 from streamgp.training.select import pass_precision
 from streamgp.training.state import State
-
-FloatArray = NDArray[np.float64]
 
 CALIBRATION_ROWS = 10_000
 
@@ -41,7 +38,7 @@ def calibrate_heads(context: Context, state: State) -> State:
 
 
 def left_out(
-    context: Context, kernel: Kernel, active: ActiveSet, rows: NDArray[np.int64], stored: NDArray[Any]
+    context: Context, kernel: Kernel, active: ActiveSet, rows: IntArray, stored: Array
 ) -> tuple[FloatArray, FloatArray]:
     """Marginals of rows (in ascending order), those of active ones without their own site; from scratch.
 

@@ -9,8 +9,9 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 
+from streamgp.arrays import Array, FloatArray, IntArray
 from streamgp.data import Span
 from streamgp.data.standardize import Standardize
 from streamgp.data.targets import ClassTargets, RealTargets, head_targets, n_heads
@@ -31,7 +32,6 @@ from streamgp.training.plan import MemoryPlan
 from streamgp.training.prepare import Prepared
 from streamgp.training.state import State
 
-FloatArray = NDArray[np.float64]
 T = TypeVar("T")
 
 MOST_LEARNED_INPUTS = 4000
@@ -175,7 +175,7 @@ class Context:
             return "refine" if self.learns_by_evidence else "approximate"
         return "infer" if self.settings.inference == "ep" else "calibrate"
 
-    def inputs(self, stored: NDArray[Any], dtype: DTypeLike = np.float64) -> NDArray[Any]:
+    def inputs(self, stored: Array, dtype: DTypeLike = np.float64) -> Array:
         """Stored features as the model sees them: standardised, exactly unless in float32."""
         return self.prepared.standardizer.apply(stored, dtype)
 
@@ -274,7 +274,7 @@ def refresh_keys(context: Context, step: int) -> RowKeys:
     return RowKeys(_entropy(context.settings.seed, 1 + step))
 
 
-def class_counts(prepared: Prepared) -> NDArray[np.int64]:
+def class_counts(prepared: Prepared) -> IntArray:
     """Rows of each class, in the order of classes; all rows where the target is real."""
     if isinstance(prepared.targets, RealTargets):
         return np.array([prepared.rows.n_rows])
@@ -282,7 +282,7 @@ def class_counts(prepared: Prepared) -> NDArray[np.int64]:
     return np.array([prepared.summary.labels[label] for label in prepared.targets.classes.tolist()])
 
 
-def _validation(validation: Any, n_rows: int) -> tuple[NDArray[np.int64], int]:
+def _validation(validation: Any, n_rows: int) -> tuple[IntArray, int]:
     """Named rows, and how many more to draw."""
     nobody = np.zeros(0, np.int64)
     if validation is None:

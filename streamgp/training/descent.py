@@ -7,16 +7,14 @@ from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from streamgp.arrays import FloatArray
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.persistence import EvaluationLog
 from streamgp.persistence.evaluations import Objective
 from streamgp.training.state import State
-
-FloatArray = NDArray[np.float64]
 
 
 class Slopes(Protocol):

@@ -6,8 +6,8 @@ from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import FloatArray, IntArray
 from streamgp.inference import Sites, head_from_sites
 from streamgp.inference.active_set import ActiveSet
 from streamgp.inference.ep import FOR_PREDICTION, active_marginals
@@ -20,8 +20,6 @@ from streamgp.training.blocks import pieces, selection_of
 from streamgp.training.context import Context
 from streamgp.training.heads import active_set, propagate
 from streamgp.training.state import State
-
-FloatArray = NDArray[np.float64]
 
 
 class Visited(NamedTuple):
@@ -100,11 +98,11 @@ def _fits(
 
 def _exchanged(
     active: ActiveSet,
-    stay: NDArray[np.int64],
+    stay: IntArray,
     piece: Pool,
     features: FloatArray,
     targets: FloatArray,
-    enter: NDArray[np.int64],
+    enter: IntArray,
 ) -> ActiveSet:
     """The active set without the rows that leave, and with those that enter, whose sites are flat."""
     flat = np.zeros(len(enter))

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from streamgp.budget import peak_memory
@@ -54,7 +53,6 @@ from streamgp.training.starts import default_kernel
 from streamgp.training.state import State
 from streamgp.training.sweep import begin, look, update, visit_block
 
-FloatArray = NDArray[np.float64]
 logger = logging.getLogger(__name__)
 
 

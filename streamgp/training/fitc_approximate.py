@@ -14,14 +14,14 @@ from functools import partial, reduce
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError
 
+from streamgp.arrays import FloatArray
 from streamgp.errors import ParameterError
 from streamgp.inference import Sites
-from streamgp.inference.fitc import Damping, Fit, fit_sites
-from streamgp.inference.fitc_basis import Approximation, make_basis
-from streamgp.inference.fitc_posterior import head_from_posterior
+from streamgp.inference.inducing.basis import Approximation, make_basis
+from streamgp.inference.inducing.fit import Damping, Fit, fit_sites
+from streamgp.inference.inducing.posterior import head_from_posterior
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Gaussian, Likelihood
 from streamgp.posterior import Snapshot
@@ -38,7 +38,6 @@ from streamgp.training.fitc_state import SweepState
 from streamgp.training.fitc_sweeps import inducing_of
 from streamgp.training.state import State
 
-FloatArray = NDArray[np.float64]
 logger = logging.getLogger(__name__)
 
 CANDIDATES = ((1.0, 1.0), (1.0, 0.5), (1.0, 0.1), (0.0, 1.0))

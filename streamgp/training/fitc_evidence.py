@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError
 
+from streamgp.arrays import FloatArray
 from streamgp.inference import Sites
-from streamgp.inference.fitc import converged_evidence, fit_bytes
-from streamgp.inference.fitc_basis import make_basis
-from streamgp.inference.fitc_evidence import Evidence
-from streamgp.inference.fitc_memory import Rows
+from streamgp.inference.inducing.basis import make_basis
+from streamgp.inference.inducing.fit import converged_evidence, fit_bytes
+from streamgp.inference.inducing.in_memory import Rows
+from streamgp.inference.inducing.slopes import Evidence
 from streamgp.kernels import Kernel
 from streamgp.kernels.parameters import log_normal_prior
 from streamgp.likelihoods import Likelihood
@@ -23,8 +23,6 @@ from streamgp.training.context import Context
 from streamgp.training.descent import descend, logged, minus_log_posterior, pack, pack_bounds, unpack
 from streamgp.training.fitc_weights import row_weights
 from streamgp.training.state import State
-
-FloatArray = NDArray[np.float64]
 
 JUDGED_HEADS = 3
 FEW_ROWS = 2500

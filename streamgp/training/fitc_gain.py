@@ -6,18 +6,16 @@ from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from streamgp.inference.fitc import fit_sites
-from streamgp.inference.fitc_basis import Basis, WhitenedRows, make_basis, whiten
-from streamgp.inference.fitc_rows import CAVITY_FLOOR, update_rows
+from streamgp.arrays import FloatArray
+from streamgp.inference.inducing.basis import Basis, WhitenedRows, make_basis, whiten
+from streamgp.inference.inducing.fit import fit_sites
+from streamgp.inference.inducing.updates import CAVITY_FLOOR, update_rows
 from streamgp.selection.inducing import EvidenceGain
 from streamgp.training.context import Context
 from streamgp.training.fitc_evidence import Problem, judged_heads, sample_problem
 from streamgp.training.heads import with_inducing
 from streamgp.training.state import State
-
-FloatArray = NDArray[np.float64]
 
 FIRST = 16
 """Inputs at random to begin with."""

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import reduce
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from streamgp.arrays import Array, FloatArray, IntArray
 from streamgp.kernels import Kernel
-from streamgp.passes.clusters import Assign, merge_clusters, nearest_sums
+from streamgp.passes.nearest import Assign, merge_clusters, nearest_sums
 from streamgp.passes.run import run_pass
 from streamgp.selection import stratified_quotas
 from streamgp.selection.inducing import Kmeans
 from streamgp.training.context import Context, class_counts
 from streamgp.training.heads import with_inducing
 from streamgp.training.state import State
-
-FloatArray = NDArray[np.float64]
 
 ROWS_PER_CENTRE = 20
 MOST_ROWS = 20_000
@@ -69,7 +67,7 @@ def _after_all_rows(
     return tuple(np.split(moved, np.cumsum([len(part) for part in centres])[:-1]))
 
 
-def _exact_quotas(counts: NDArray[np.int64], wanted: int, least_share: float) -> NDArray[np.int64]:
+def _exact_quotas(counts: IntArray, wanted: int, least_share: float) -> IntArray:
     """Centres for each class; the largest class gives back what rounding has added."""
     quotas = stratified_quotas(counts, wanted, least_share)
     while quotas.sum() > wanted:
@@ -90,7 +88,7 @@ def metric(kernel: Kernel, n_features: int) -> FloatArray:
     return scale
 
 
-def cluster_centres(inputs: NDArray[np.float32], start: NDArray[Any], steps: int) -> FloatArray:
+def cluster_centres(inputs: NDArray[np.float32], start: Array, steps: int) -> FloatArray:
     """Lloyd's algorithm; an empty cluster stays.
 
     Shapes: inputs (n, p), start (m, p) → (m, p).  Cost: 2 n m p flops a step, in blocks of rows.

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from streamgp.inference.fitc import FOR_PREDICTION, fit_sites
-from streamgp.inference.fitc_basis import make_basis
+from streamgp.arrays import Array, FloatArray
+from streamgp.inference.inducing.basis import make_basis
+from streamgp.inference.inducing.fit import FOR_PREDICTION, fit_sites
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.training.context import Context
@@ -37,8 +36,6 @@ from streamgp.training.fitc_sweeps import inducing_of
 from streamgp.training.heads import with_inducing
 from streamgp.training.starts import start_kernels
 from streamgp.training.state import Best, State
-
-FloatArray = NDArray[np.float64]
 
 FIRST_ROWS = {True: 1000, False: 2000}
 """Rows that decide about the start, of classes (which need many sweeps) and of real targets (one)."""
@@ -118,12 +115,12 @@ def _ranked_starts(context: Context, state: State) -> list[Kernel]:
     return [first, next(kernel for kernel in others if type(kernel) is not type(first))]
 
 
-def _some(inputs: NDArray[Any], count: int) -> NDArray[Any]:
+def _some(inputs: Array, count: int) -> Array:
     """So many rows, at most half of them."""
     return _thinned(inputs, max(1, min(count, len(inputs) // 2)))
 
 
-def _thinned(inputs: NDArray[Any], size: int) -> NDArray[Any]:
+def _thinned(inputs: Array, size: int) -> Array:
     """At most ``size`` rows, evenly from all of them: classes follow each other."""
     return inputs[np.linspace(0, len(inputs) - 1, min(size, len(inputs))).astype(np.intp)]
 

@@ -10,18 +10,18 @@ from functools import partial
 import numpy as np
 from scipy.linalg import LinAlgError
 
+from streamgp.arrays import FloatArray
 from streamgp.errors import NumericsWarning
-from streamgp.inference.fitc import FOR_EVIDENCE, Damping
-from streamgp.inference.fitc_basis import FITC
-from streamgp.inference.fitc_evidence import Evidence, finish_evidence, merge_evidence
-from streamgp.inference.fitc_heads import HeadEvidence
+from streamgp.inference.inducing.basis import FITC
+from streamgp.inference.inducing.fit import FOR_EVIDENCE, Damping
+from streamgp.inference.inducing.heads import HeadEvidence
+from streamgp.inference.inducing.slopes import Evidence, finish_evidence, merge_evidence
 from streamgp.likelihoods import Gaussian
-from streamgp.passes.site_sweep import SiteSweep
+from streamgp.passes.sites import SiteSweep
 from streamgp.training.context import Context
 from streamgp.training.fitc_evidence import (
     NOT_AT_ALL,
     REFUSED,
-    FloatArray,
     Memory,
     Parameters,
     maximise,
@@ -78,7 +78,7 @@ def evidence_of_all_rows(
     ``memory`` has the moments of another evaluation, whose posterior is where sweeps begin, else the prior.
     Cost: some ten passes of 2 p m + 3 m² flops a row and head to the fixed point, one of 5 m² flops and three
     kernel blocks.  Hazard: in float64 always; float32 sums do not settle to the 1e-5 that gradients need.
-    Source: [FITC2007] section 4.  Oracle: :func:`streamgp.inference.fitc.converged_evidence`.
+    Source: [FITC2007] section 4.  Oracle: :func:`streamgp.inference.inducing.fit.converged_evidence`.
     """
     kernel, likelihoods, inducing = parameters
     heads, m = len(likelihoods), len(inducing)

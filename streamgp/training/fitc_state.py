@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from streamgp.inference.fitc import Damping
-from streamgp.inference.fitc_basis import Approximation, Basis, make_basis
-from streamgp.inference.fitc_posterior import InducingPosterior, posterior_from_moments
+from streamgp.arrays import Array, FloatArray
+from streamgp.inference.inducing.basis import Approximation, Basis, make_basis
+from streamgp.inference.inducing.fit import Damping
+from streamgp.inference.inducing.posterior import InducingPosterior, posterior_from_moments
 from streamgp.kernels import Kernel
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +44,7 @@ class SweepState:
         pairs = zip(self.moment_matrices, self.moment_vectors, strict=True)
         return tuple(posterior_from_moments(matrix, vector) for matrix, vector in pairs)
 
-    def to_record(self) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    def to_record(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """JSON and arrays for the disk."""
         header = {
             "approximation": [self.approximation.residual, self.approximation.power],
@@ -61,7 +59,7 @@ class SweepState:
         return header, {"matrices": self.moment_matrices, "vectors": self.moment_vectors}
 
     @staticmethod
-    def from_record(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> SweepState:
+    def from_record(header: dict[str, Any], arrays: dict[str, Array]) -> SweepState:
         """The state that was written."""
         return SweepState(
             approximation=Approximation(*header["approximation"]),

@@ -7,23 +7,21 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import FloatArray
 from streamgp.errors import NumericsWarning
-from streamgp.inference.fitc import FOR_PREDICTION
-from streamgp.inference.fitc_heads import ExactSums, HeadSweep
-from streamgp.inference.fitc_posterior import head_from_posterior
-from streamgp.inference.fitc_sweep import SweepSums, exact_evidence, log_evidence, merge_sweeps
+from streamgp.inference.inducing.fit import FOR_PREDICTION
+from streamgp.inference.inducing.heads import ExactSums, HeadSweep
+from streamgp.inference.inducing.posterior import head_from_posterior
+from streamgp.inference.inducing.sweep import SweepSums, exact_evidence, log_evidence, merge_sweeps
 from streamgp.likelihoods import Gaussian
 from streamgp.passes.run import run_pass
-from streamgp.passes.site_sweep import SiteSweep
+from streamgp.passes.sites import SiteSweep
 from streamgp.posterior import Snapshot
 from streamgp.training.context import Context
 from streamgp.training.fitc_state import SweepState
 from streamgp.training.fitc_weights import row_weights
 from streamgp.training.state import State
-
-FloatArray = NDArray[np.float64]
 
 MOST_SWEEPS = 60
 

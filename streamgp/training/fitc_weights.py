@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import FloatArray
 from streamgp.data import ClassTargets
 from streamgp.errors import ParameterError
-from streamgp.inference.fitc_heads import RowWeights
+from streamgp.inference.inducing.heads import RowWeights
 from streamgp.training.context import Context, class_counts
-
-FloatArray = NDArray[np.float64]
 
 
 def row_weights(context: Context) -> RowWeights:

@@ -6,15 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import FloatArray
 from streamgp.inference.active_set import ActiveSet, Candidates, catch_up, include
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.passes.blas import single_threaded_blas
 from streamgp.selection import IVM
-
-FloatArray = NDArray[np.float64]
 
 TIE = 1e-9
 """Scores this close to the best one, relative to it, tie for the first pick."""

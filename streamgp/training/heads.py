@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import FloatArray, IntArray
 from streamgp.inference import Propagated, Sites, expectation_propagation
 from streamgp.inference.active_set import ActiveSet
 from streamgp.kernels import Kernel
@@ -18,7 +18,6 @@ from streamgp.passes.run import available_threads
 from streamgp.training.context import Context
 from streamgp.training.state import State
 
-FloatArray = NDArray[np.float64]
 T = TypeVar("T")
 
 MATRICES = 4
@@ -39,12 +38,12 @@ def side_by_side(context: Context, function: Callable[[int], T], count: int) -> 
         return list(pool.map(function, range(count)))
 
 
-def active_set(rows: NDArray[np.int64], inputs: FloatArray, targets: FloatArray, sites: Sites) -> ActiveSet:
+def active_set(rows: IntArray, inputs: FloatArray, targets: FloatArray, sites: Sites) -> ActiveSet:
     """Rows and their sites as they are kept between steps, without a factor."""
     return ActiveSet(rows, inputs, targets, *sites, np.zeros((0, 0)), np.zeros(len(rows)), count=len(rows))
 
 
-def with_inducing(state: State, inputs: FloatArray, rows: NDArray[np.int64] | None = None) -> State:
+def with_inducing(state: State, inputs: FloatArray, rows: IntArray | None = None) -> State:
     """The state with inducing inputs that all heads share; rows are −1 where they are none of the store."""
     size = len(inputs)
     flat = Sites(np.zeros(size), np.zeros(size))

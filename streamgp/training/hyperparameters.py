@@ -14,8 +14,8 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import FloatArray
 from streamgp.errors import NumericsWarning
 from streamgp.inference import Sites, filter_sites
 from streamgp.inference.active_set import ActiveSet, Candidates, catch_up, left_out_marginals
@@ -30,8 +30,6 @@ from streamgp.training.descent import descend, logged, minus_log_posterior, pack
 from streamgp.training.greedy import Learner, grow
 from streamgp.training.starts import start_kernels
 from streamgp.training.state import Best, State
-
-FloatArray = NDArray[np.float64]
 
 ROUNDS = 15
 MINOR_STEPS = 8

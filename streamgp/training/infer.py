@@ -11,7 +11,7 @@ import numpy as np
 from streamgp.errors import NumericsWarning
 from streamgp.inference import Propagated
 from streamgp.inference.ep import FOR_EVIDENCE
-from streamgp.passes.evidence import InactiveDensity
+from streamgp.passes.inactive_density import InactiveDensity
 from streamgp.selection.predictive import Predictive
 from streamgp.training.context import Context, make_snapshot, run_snapshot_pass
 from streamgp.training.heads import propagate, side_by_side

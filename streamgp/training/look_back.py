@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import FloatArray
 from streamgp.inference.active_set import refresh_factor
 from streamgp.likelihoods import Likelihood
 from streamgp.passes.candidates import Pool, is_among
@@ -16,8 +16,6 @@ from streamgp.training.context import Context
 from streamgp.training.heads import side_by_side
 from streamgp.training.marginals import marginals_in_memory
 from streamgp.training.state import Kept, State
-
-FloatArray = NDArray[np.float64]
 
 JUDGES = 5000
 FEWEST_JUDGES = 500

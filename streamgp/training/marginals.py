@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import Array, FloatArray
 from streamgp.passes.blas import single_threaded_blas
 from streamgp.passes.run import available_threads
 from streamgp.posterior import Snapshot
 from streamgp.training.context import Context
 
-FloatArray = NDArray[np.float64]
-
 BLOCK = 512
 """Rows at a time: their kernel block is small beside the factor."""
 
 
-def marginals_in_memory(
-    context: Context, snapshot: Snapshot, stored: NDArray[Any]
-) -> tuple[FloatArray, FloatArray]:
+def marginals_in_memory(context: Context, snapshot: Snapshot, stored: Array) -> tuple[FloatArray, FloatArray]:
     """Latent means and variances of rows as stored, by the first head of a snapshot and in its precision.
 
     Shapes: stored (n, p) → (n,), (n,).  Cost: O(n d (p + d)), blocks side by side.

@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from streamgp.budget import format_size
 from streamgp.data import Rows, Standardizer
 from streamgp.errors import BudgetError
-from streamgp.inference.fitc_evidence import evidence_bytes
-from streamgp.inference.fitc_heads import heads_bytes, inducing_bytes
+from streamgp.inference.inducing.heads import heads_bytes, inducing_bytes
+from streamgp.inference.inducing.slopes import evidence_bytes
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Probit
 from streamgp.passes.scratch import scratch_bytes

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import FloatArray
 from streamgp.data import Span
 from streamgp.inference import filter_sites
 from streamgp.inference.active_set import ActiveSet, Candidates, catch_up, refresh_factor
@@ -19,8 +19,6 @@ from streamgp.training.greedy import Enough, Learner, grow
 from streamgp.training.heads import head_groups
 from streamgp.training.state import State
 from streamgp.training.watch import Watch
-
-FloatArray = NDArray[np.float64]
 
 FIRST_STAGE = 32
 """Active rows that the random sample alone decides about, at least."""

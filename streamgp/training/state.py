@@ -5,15 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from numpy.typing import NDArray
-
+from streamgp.arrays import Array
 from streamgp.inference.active_set import ActiveSet
 from streamgp.kernels import Kernel, kernel_from_json
 from streamgp.likelihoods import Likelihood, likelihood_from_json
 from streamgp.posterior.calibration import Calibration
 from streamgp.training.fitc_state import SweepState
 
-Record = tuple[dict[str, Any], dict[str, NDArray[Any]]]
+Record = tuple[dict[str, Any], dict[str, Array]]
 
 _COLUMNS = ("rows", "inputs", "targets", "precision", "precision_mean")
 
@@ -53,7 +52,7 @@ class State:
     round: int = 0
     best: Best | None = None
     kept: Kept | None = None
-    evaluations: dict[str, NDArray[Any]] = field(default_factory=dict)
+    evaluations: dict[str, Array] = field(default_factory=dict)
     sweeps: SweepState | None = None
     history: tuple[dict[str, Any], ...] = ()
 
@@ -89,7 +88,7 @@ class State:
         return header, arrays
 
     @staticmethod
-    def from_record(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> State:
+    def from_record(header: dict[str, Any], arrays: dict[str, Array]) -> State:
         """The state that was written."""
         kernel, likelihoods = _parameters_from_json(header)
         return State(
@@ -111,7 +110,7 @@ class State:
         )
 
 
-def _actives_to_arrays(actives: tuple[ActiveSet, ...]) -> dict[str, NDArray[Any]]:
+def _actives_to_arrays(actives: tuple[ActiveSet, ...]) -> dict[str, Array]:
     return {
         f"actives/{head}/{name}": getattr(active, name)[: active.count]
         for head, active in enumerate(actives)
@@ -119,7 +118,7 @@ def _actives_to_arrays(actives: tuple[ActiveSet, ...]) -> dict[str, NDArray[Any]
     }
 
 
-def _actives_from_arrays(arrays: dict[str, NDArray[Any]]) -> tuple[ActiveSet, ...]:
+def _actives_from_arrays(arrays: dict[str, Array]) -> tuple[ActiveSet, ...]:
     actives: list[ActiveSet] = []
     while f"actives/{len(actives)}/rows" in arrays:
         columns = {name: arrays[f"actives/{len(actives)}/{name}"] for name in _COLUMNS}
@@ -131,7 +130,7 @@ def _actives_from_arrays(arrays: dict[str, NDArray[Any]]) -> tuple[ActiveSet, ..
     return tuple(actives)
 
 
-def _under(prefix: str, arrays: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+def _under(prefix: str, arrays: dict[str, Array]) -> dict[str, Array]:
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
@@ -155,5 +154,5 @@ def _best_from_json(document: dict[str, Any]) -> Best:
     return Best(document["density"], *_parameters_from_json(document))
 
 
-def _kept_from_record(document: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Kept:
+def _kept_from_record(document: dict[str, Any], arrays: dict[str, Array]) -> Kept:
     return Kept(*_parameters_from_json(document), _actives_from_arrays(arrays))

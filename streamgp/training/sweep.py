@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import FloatArray
 from streamgp.inference import Propagated, Sites
+from streamgp.inference.active_evidence import Evidence, evidence
 from streamgp.inference.ep import FOR_PREDICTION
-from streamgp.inference.ep_evidence import Evidence, evidence
 from streamgp.kernels import Kernel
 from streamgp.passes.candidates import Pool
 from streamgp.selection import stratified_quotas
@@ -29,7 +29,6 @@ from streamgp.training.look_back import look_back
 from streamgp.training.starts import start_kernels
 from streamgp.training.state import State
 
-FloatArray = NDArray[np.float64]
 logger = logging.getLogger(__name__)
 
 START_ROWS = 300

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from benchmarks.limits.ep_robustness import hard_problem
 from streamgp.errors import NumericsWarning
 from streamgp.inference import Sites, filter_sites
+from streamgp.inference.active_evidence import evidence
 from streamgp.inference.ep import active_marginals, expectation_propagation
-from streamgp.inference.ep_evidence import evidence
 from streamgp.kernels import RBF, Linear, Matern32, White
 from streamgp.likelihoods import Custom, Gaussian, Logit, Probit
 from tests.reference import ep_dense

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from streamgp.data import ClassTargets, Standardizer
 from streamgp.errors import ParameterError
 from streamgp.inference import Sites
-from streamgp.inference.fitc import fit_sites, sweep_rows
-from streamgp.inference.fitc_basis import JITTER, Approximation, make_basis, whiten
-from streamgp.inference.fitc_memory import Rows
-from streamgp.inference.fitc_posterior import head_from_posterior, posterior_from_moments, prior_posterior
-from streamgp.inference.fitc_sweep import flat_sites, log_evidence
+from streamgp.inference.inducing.basis import JITTER, Approximation, make_basis, whiten
+from streamgp.inference.inducing.fit import fit_sites, sweep_rows
+from streamgp.inference.inducing.in_memory import Rows
+from streamgp.inference.inducing.posterior import head_from_posterior, posterior_from_moments, prior_posterior
+from streamgp.inference.inducing.sweep import flat_sites, log_evidence
 from streamgp.kernels import RBF, Linear, Matern32, White
 from streamgp.likelihoods import Gaussian, Logit, Probit
 from streamgp.numerics.projection import project

@@ -7,12 +7,18 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from streamgp.inference.fitc import Damping, converged_evidence, evidence_of_sites, fit_bytes, fit_sites
-from streamgp.inference.fitc_basis import Approximation, make_basis
-from streamgp.inference.fitc_evidence import evidence_block, evidence_bytes
-from streamgp.inference.fitc_memory import Rows
-from streamgp.inference.fitc_posterior import prior_posterior
-from streamgp.inference.fitc_sweep import flat_sites, sweep_block, sweep_bytes
+from streamgp.inference.inducing.basis import Approximation, make_basis
+from streamgp.inference.inducing.fit import (
+    Damping,
+    converged_evidence,
+    evidence_of_sites,
+    fit_bytes,
+    fit_sites,
+)
+from streamgp.inference.inducing.in_memory import Rows
+from streamgp.inference.inducing.posterior import prior_posterior
+from streamgp.inference.inducing.slopes import evidence_block, evidence_bytes
+from streamgp.inference.inducing.sweep import flat_sites, sweep_block, sweep_bytes
 from streamgp.kernels import RBF, Linear, Matern52, Polynomial, White
 from streamgp.likelihoods import Gaussian, Logit, Probit
 from tests.inference.test_fitc import LIKELIHOODS, agree, problem

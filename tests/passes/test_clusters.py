@@ -8,7 +8,7 @@ from sklearn.cluster import KMeans
 
 import streamgp
 from streamgp.passes.block import Block
-from streamgp.passes.clusters import Assign, ClusterSums, nearest_sums
+from streamgp.passes.nearest import Assign, ClusterSums, nearest_sums
 from streamgp.selection import Kmeans
 
 

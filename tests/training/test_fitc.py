@@ -16,9 +16,9 @@ import streamgp
 from streamgp import StreamGPClassifier, StreamGPRegressor
 from streamgp.data.synthetic import write_store
 from streamgp.errors import BudgetError, CheckpointError, NumericsWarning, ParameterError
-from streamgp.inference.fitc import fit_sites
-from streamgp.inference.fitc_basis import Approximation, make_basis, whiten
-from streamgp.inference.fitc_memory import Rows
+from streamgp.inference.inducing.basis import Approximation, make_basis, whiten
+from streamgp.inference.inducing.fit import fit_sites
+from streamgp.inference.inducing.in_memory import Rows
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Gaussian, Logit, Probit
 from streamgp.passes import scratch as scratch_module

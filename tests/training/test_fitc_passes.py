@@ -13,9 +13,9 @@ from streamgp import StreamGPClassifier, StreamGPRegressor
 from streamgp.data import open_rows
 from streamgp.errors import ParameterError
 from streamgp.estimators.common import fit_settings
-from streamgp.inference.fitc import converged_evidence
-from streamgp.inference.fitc_basis import make_basis
-from streamgp.inference.fitc_memory import Rows
+from streamgp.inference.inducing.basis import make_basis
+from streamgp.inference.inducing.fit import converged_evidence
+from streamgp.inference.inducing.in_memory import Rows
 from streamgp.kernels import RBF, Linear
 from streamgp.likelihoods import Gaussian, Probit
 from streamgp.passes.scratch import scratch_space

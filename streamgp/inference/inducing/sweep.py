@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from streamgp.inference.fitc_basis import Approximation, Basis, FloatArray, WhitenedRows, whiten, whiten_bytes
-from streamgp.inference.fitc_posterior import InducingPosterior, posterior_from_moments
-from streamgp.inference.fitc_rows import CAVITY_FLOOR, exact_rows, update_rows
+from streamgp.arrays import Array, FloatArray
+from streamgp.inference.inducing.basis import Approximation, Basis, WhitenedRows, whiten, whiten_bytes
+from streamgp.inference.inducing.posterior import InducingPosterior, posterior_from_moments
+from streamgp.inference.inducing.updates import CAVITY_FLOOR, exact_rows, update_rows
 from streamgp.inference.sites import Sites
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Gaussian, Likelihood
@@ -62,7 +62,7 @@ def flat_sites(rows: int) -> Sites:
 def sweep_block(
     basis: Basis,
     posterior: InducingPosterior,
-    features: NDArray[Any],
+    features: Array,
     targets: FloatArray,
     likelihood: Likelihood,
     sites: Sites,
@@ -125,7 +125,7 @@ def sweep_whitened(
 
 def exact_block(
     basis: Basis,
-    features: NDArray[Any],
+    features: Array,
     targets: FloatArray,
     likelihood: Gaussian,
     approximation: Approximation,
@@ -157,7 +157,7 @@ def exact_whitened(
 
 
 def moments_block(
-    basis: Basis, features: NDArray[Any], sites: Sites, weights: FloatArray | None = None
+    basis: Basis, features: Array, sites: Sites, weights: FloatArray | None = None
 ) -> SweepSums:
     """The moments of given sites alone: how sites of other hyperparameters start a fit.
 

@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamgp.inference.fitc_basis import FITC, Approximation, Basis, WhitenedRows, whiten
-from streamgp.inference.fitc_evidence import (
+from streamgp.inference.inducing.basis import FITC, Approximation, Basis, WhitenedRows, whiten
+from streamgp.inference.inducing.in_memory import ROWS_PER_BLOCK, TASKS_PER_WORKER, Rows
+from streamgp.inference.inducing.posterior import InducingPosterior, prior_posterior
+from streamgp.inference.inducing.slopes import (
     Evidence,
     EvidenceSums,
     evidence_block,
@@ -18,9 +20,7 @@ from streamgp.inference.fitc_evidence import (
     finish_evidence,
     merge_evidence,
 )
-from streamgp.inference.fitc_memory import ROWS_PER_BLOCK, TASKS_PER_WORKER, Rows
-from streamgp.inference.fitc_posterior import InducingPosterior, prior_posterior
-from streamgp.inference.fitc_sweep import (
+from streamgp.inference.inducing.sweep import (
     SweepSums,
     Swept,
     exact_block,
@@ -132,7 +132,7 @@ def sweep_rows(
     damping: float,
     held: dict[int, WhitenedRows] | None = None,
 ) -> Swept:
-    """One sweep over all rows in memory; see :func:`streamgp.inference.fitc_sweep.sweep_block`."""
+    """One sweep over all rows in memory; see :func:`streamgp.inference.inducing.sweep.sweep_block`."""
     streaming = posterior.astype(basis.dtype)
 
     def one(start: int) -> tuple[list[Sites], SweepSums]:
@@ -204,7 +204,7 @@ def evidence_of_sites(
 ) -> Evidence:
     """The evidence of a converged fit, and its gradient; with ``inputs`` by the inducing inputs too.
 
-    Cost: see :func:`streamgp.inference.fitc_evidence.evidence_block`.
+    Cost: see :func:`streamgp.inference.inducing.slopes.evidence_block`.
     """
     streaming = fit.posterior.astype(basis.dtype)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from scipy.linalg import LinAlgError, solve_triangular
 
-from streamgp.inference.fitc_basis import Basis, FloatArray, inverse_factor, with_enough_jitter
+from streamgp.arrays import Array, FloatArray
+from streamgp.inference.inducing.basis import Basis, inverse_factor, with_enough_jitter
 from streamgp.numerics.projection import multiply_triangle
 from streamgp.posterior import Head
 
@@ -30,7 +30,7 @@ class InducingPosterior:
     Shapes: spread (m, m) in the type of the arithmetic of a pass, vectors (m,).
     """
 
-    spread: NDArray[Any]
+    spread: Array
     projected_targets: FloatArray
     inducing_mean: FloatArray
     log_determinant: float

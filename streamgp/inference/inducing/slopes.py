@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from streamgp.inference.fitc_basis import Approximation, Basis, FloatArray, WhitenedRows, whiten, whiten_bytes
-from streamgp.inference.fitc_posterior import InducingPosterior
-from streamgp.inference.fitc_rows import CAVITY_FLOOR, update_rows
+from streamgp.arrays import Array, FloatArray
+from streamgp.inference.inducing.basis import Approximation, Basis, WhitenedRows, whiten, whiten_bytes
+from streamgp.inference.inducing.posterior import InducingPosterior
+from streamgp.inference.inducing.updates import CAVITY_FLOOR, update_rows
 from streamgp.inference.sites import Sites
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
@@ -46,7 +46,7 @@ class EvidenceSums(NamedTuple):
 def evidence_block(
     basis: Basis,
     posterior: InducingPosterior,
-    features: NDArray[Any],
+    features: Array,
     targets: FloatArray,
     likelihood: Likelihood,
     sites: Sites,
@@ -84,7 +84,7 @@ def evidence_whitened(
     basis: Basis,
     posterior: InducingPosterior,
     rows: WhitenedRows,
-    features: NDArray[Any],
+    features: Array,
     targets: FloatArray,
     likelihood: Likelihood,
     sites: Sites,

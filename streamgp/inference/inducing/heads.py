@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import Array, FloatArray, IntArray
 from streamgp.data import Targets
 from streamgp.data.targets import head_targets
-from streamgp.inference.fitc_basis import Approximation, Basis, FloatArray, whiten, whiten_bytes
-from streamgp.inference.fitc_evidence import EvidenceSums, evidence_whitened
-from streamgp.inference.fitc_posterior import InducingPosterior
-from streamgp.inference.fitc_rows import exact_rows
-from streamgp.inference.fitc_sweep import SweepSums, exact_whitened, sweep_whitened
+from streamgp.inference.inducing.basis import Approximation, Basis, whiten, whiten_bytes
+from streamgp.inference.inducing.posterior import InducingPosterior
+from streamgp.inference.inducing.slopes import EvidenceSums, evidence_whitened
+from streamgp.inference.inducing.sweep import SweepSums, exact_whitened, sweep_whitened
+from streamgp.inference.inducing.updates import exact_rows
 from streamgp.inference.sites import Sites
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Gaussian, Likelihood
@@ -30,7 +29,7 @@ class RowWeights:
     A weight ω counts a row's site ω times. Shapes: by_class (classes,), by_row (n,), where given.
     """
 
-    excluded: NDArray[np.int64]
+    excluded: IntArray
     by_class: FloatArray | None = None
     by_row: FloatArray | None = None
 
@@ -39,7 +38,7 @@ class RowWeights:
         rows = np.arange(start, start + len(encoded))
         return np.where(is_among(rows, self.excluded), 0.0, self.of_rows(rows, encoded))
 
-    def of_rows(self, rows: NDArray[np.int64], encoded: FloatArray) -> FloatArray:
+    def of_rows(self, rows: IntArray, encoded: FloatArray) -> FloatArray:
         """Weights of any rows, whether they are excluded or not."""
         weights = np.ones(len(rows)) if self.by_row is None else self.by_row[rows]
         return weights if self.by_class is None else weights * self.by_class[encoded.astype(np.intp)]
@@ -62,7 +61,7 @@ class HeadSweep:
     weights: RowWeights
 
     def __call__(
-        self, start: int, features: NDArray[Any], encoded: FloatArray, sites: FloatArray | None
+        self, start: int, features: Array, encoded: FloatArray, sites: FloatArray | None
     ) -> tuple[FloatArray, list[SweepSums | None]]:
         """New sites (c, heads, 2), and sums.  Cost: 2 p m + m² flops a row, and 2 m² for each head."""
         weights = self.weights(start, encoded)
@@ -101,7 +100,7 @@ class ExactSums:
     weights: RowWeights
 
     def __call__(
-        self, start: int, features: NDArray[Any], encoded: FloatArray, sites: FloatArray | None
+        self, start: int, features: Array, encoded: FloatArray, sites: FloatArray | None
     ) -> tuple[None, list[SweepSums]]:
         """Sums for each approximation; no sites are kept."""
         rows, weights = whiten(self.basis, features), self.weights(start, encoded)
@@ -126,7 +125,7 @@ class HeadEvidence:
     inputs: bool
 
     def __call__(
-        self, start: int, features: NDArray[Any], encoded: FloatArray, sites: FloatArray | None
+        self, start: int, features: Array, encoded: FloatArray, sites: FloatArray | None
     ) -> tuple[None, list[EvidenceSums]]:
         """Sums for each head; sites that were not kept, those of Gaussian noise, are computed again."""
         weights, sums, rows = self.weights(start, encoded), [], whiten(self.basis, features)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from streamgp.inference.fitc_basis import Approximation, FloatArray
+from streamgp.arrays import BoolArray, FloatArray
+from streamgp.inference.inducing.basis import Approximation
 from streamgp.inference.sites import Sites
 from streamgp.likelihoods import Gaussian, Likelihood
 
@@ -23,7 +23,7 @@ class RowUpdate(NamedTuple):
     """
 
     sites: Sites
-    has_cavity: NDArray[np.bool_]
+    has_cavity: BoolArray
     cavity_mean: FloatArray
     cavity_variance: FloatArray
     precision_gap: FloatArray

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import FloatArray, IntArray
 from streamgp.data.targets import Targets, head_targets
 from streamgp.likelihoods import Likelihood
 from streamgp.passes.block import Block, Visitor
 from streamgp.passes.candidates import is_among
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +23,7 @@ class InactiveDensity(Visitor[FloatArray]):
 
     targets: Targets
     likelihoods: tuple[Likelihood, ...]
-    active_rows: tuple[NDArray[np.int64], ...]
+    active_rows: tuple[IntArray, ...]
 
     @property
     def needs_variance(self) -> bool:

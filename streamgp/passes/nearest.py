@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from streamgp.arrays import Array, FloatArray, IntArray
 from streamgp.passes.block import Block, Visitor
 from streamgp.passes.candidates import is_among
-
-FloatArray = NDArray[np.float64]
 
 
 class ClusterSums(NamedTuple):
@@ -26,7 +24,7 @@ class ClusterSums(NamedTuple):
         return np.where(filled[:, None], self.sums / np.maximum(self.sizes, 1.0)[:, None], before)
 
 
-def nearest_sums(inputs: NDArray[Any], centres: FloatArray) -> ClusterSums:
+def nearest_sums(inputs: Array, centres: FloatArray) -> ClusterSums:
     """Sums of rows by their nearest centre, found in the type of the inputs, added up in float64.
 
     Shapes: inputs (n, p), centres (m, p).  Cost: 2 n m p flops; memory (n, m).
@@ -57,7 +55,7 @@ class Assign(Visitor[ClusterSums]):
 
     centres: tuple[FloatArray, ...]
     scale: FloatArray
-    excluded: NDArray[np.int64]
+    excluded: IntArray
 
     def visit(self, block: Block) -> ClusterSums:
         """Sums of one block, classes one after the other."""

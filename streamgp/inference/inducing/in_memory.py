@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from numpy.typing import NDArray
-
-from streamgp.inference.fitc_basis import FloatArray
+from streamgp.arrays import Array, FloatArray
 from streamgp.passes.threads import Threads
 
 T = TypeVar("T")
@@ -26,14 +24,14 @@ class Rows:
     They are worked on in blocks of ``rows_per_block``, side by side on ``workers`` threads.
     """
 
-    features: NDArray[Any]
+    features: Array
     targets: FloatArray
     weights: FloatArray | None = None
     rows_per_block: int = ROWS_PER_BLOCK
     workers: int = 1
 
-    def block(self, start: int) -> tuple[slice, NDArray[Any], FloatArray, FloatArray | None]:
-        """Places, features, targets and weights of one block."""
+    def block(self, start: int) -> tuple[slice, Array, FloatArray, FloatArray | None]:
+        """IntArray, features, targets and weights of one block."""
         place = slice(start, start + self.rows_per_block)
         weights = None if self.weights is None else self.weights[place]
         return place, self.features[place], self.targets[place], weights

@@ -8,16 +8,15 @@ from typing import Any
 
 import numpy as np
 import zarr
-from numpy.typing import NDArray
 
+from streamgp.arrays import Array, FloatArray
 from streamgp.data import Span
 from streamgp.passes.block import Block, Visitor
 
-FloatArray = NDArray[np.float64]
 Sums = list[Any]
 """One record of sums per head, None for heads that are left alone."""
 Swept = tuple[list[FloatArray], Sums]
-Step = Callable[[int, NDArray[Any], FloatArray, FloatArray | None], tuple[FloatArray | None, Sums]]
+Step = Callable[[int, Array, FloatArray, FloatArray | None], tuple[FloatArray | None, Sums]]
 """(first row, features, encoded targets, sites (c, heads, 2) or None) → new sites or None, sums."""
 
 

@@ -7,15 +7,14 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import DTypeLike
 from scipy.linalg import LinAlgError, cholesky
 from scipy.linalg.lapack import dtrtri
 
+from streamgp.arrays import Array, FloatArray
 from streamgp.errors import ParameterError
 from streamgp.kernels import Kernel, Prepared
 from streamgp.numerics import projection as numerics
-
-FloatArray = NDArray[np.float64]
 
 JITTER = {np.dtype(np.float64): 1e-6, np.dtype(np.float32): 1e-4}
 """What is added to the diagonal of K_uu, relative to its mean, for passes of either precision."""
@@ -52,8 +51,8 @@ class Basis:
     """
 
     kernel: Kernel
-    inducing: NDArray[Any]
-    whitening: NDArray[Any]
+    inducing: Array
+    whitening: Array
     jitter: float
 
     @property
@@ -87,7 +86,7 @@ class Basis:
 class WhitenedRows(NamedTuple):
     """Rows w of c data rows, (c, m) in the basis's type, and their residual variance D0, (c,)."""
 
-    features: NDArray[Any]
+    features: Array
     residual_variance: FloatArray
 
     def copy(self) -> WhitenedRows:
@@ -97,7 +96,7 @@ class WhitenedRows(NamedTuple):
 
 def make_basis(
     kernel: Kernel,
-    inducing: NDArray[Any],
+    inducing: Array,
     precision: DTypeLike = np.float64,
     *,
     jitter: float | None = None,
@@ -116,7 +115,7 @@ def make_basis(
     return Basis(kernel, inputs, inverse_factor(gram), relative)
 
 
-def whiten(basis: Basis, features: NDArray[Any]) -> WhitenedRows:
+def whiten(basis: Basis, features: Array) -> WhitenedRows:
     """Whitened features and residual variances of rows.
 
     w = T_uᵀ k_u(x),  D0 = k(x, x) − |w|²
@@ -128,7 +127,7 @@ def whiten(basis: Basis, features: NDArray[Any]) -> WhitenedRows:
     return whiten_block(basis, block, basis.kernel.diagonal(features))
 
 
-def whiten_block(basis: Basis, block: NDArray[Any], prior: FloatArray) -> WhitenedRows:
+def whiten_block(basis: Basis, block: Array, prior: FloatArray) -> WhitenedRows:
     """The same from a kernel block (c, m), which is overwritten, and prior variances (c,)."""
     numerics.multiply_triangle(block, basis.whitening, transposed=False)
     explained = np.empty(len(block))
