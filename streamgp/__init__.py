@@ -2,7 +2,8 @@
 
 from importlib.metadata import version
 
+from streamgp import settings
 from streamgp.estimators import StreamGPClassifier, StreamGPRegressor, fit_stream, load
 
 __version__ = version("streamgp")
-__all__ = ["StreamGPClassifier", "StreamGPRegressor", "__version__", "fit_stream", "load"]
+__all__ = ["StreamGPClassifier", "StreamGPRegressor", "__version__", "fit_stream", "load", "settings"]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamgp.data import ClassTargets, open_rows
+from streamgp.data import ClassTargets
 from streamgp.data.rows import Store
 from streamgp.data.targets import Task
 from streamgp.estimators.classifier import StreamGPClassifier
-from streamgp.estimators.common import adopt, fit_settings
+from streamgp.estimators.common import adopt, fit_store
 from streamgp.estimators.regressor import StreamGPRegressor
 from streamgp.persistence import read_record
 from streamgp.posterior.model import Model
-from streamgp.training.fit import fit
+from streamgp.settings import parameter_from_json
 
 __all__ = ["StreamGPClassifier", "StreamGPRegressor", "fit_stream", "load"]
 
@@ -25,23 +25,30 @@ def fit_stream(store: Store, x: str = "X", y: str = "y", task: Task = "auto", **
     ``task="auto"``: strings and booleans are classes, floating-point targets numbers, integers are classes up
     to 100 distinct values. All other parameters are those of the estimators.
     """
-    rows = open_rows(store, x, y)
-    model, history = fit(rows, task, fit_settings(StreamGPClassifier(**parameters)))
-    kind = StreamGPClassifier if isinstance(model.targets, ClassTargets) else StreamGPRegressor
-    estimator: Estimator = kind(**parameters)
-    adopt(estimator, model, history)
+    fitted = fit_store(StreamGPClassifier(**parameters).get_params(deep=False), store, x, y, task, None)
+    estimator = _estimator(fitted.model, parameters)
+    adopt(estimator, *fitted)
     return estimator
 
 
 def load(path: Any) -> Estimator:
     """Read a model that ``save`` wrote.
 
-    Parameters that are plain values come back too; others (kernel, likelihood, client) are the defaults, what
-    was learned stands in ``kernel_`` and ``likelihood_``.
+    Parameters come back too, settings objects, kernel and likelihood among them; what cannot be written to a
+    file (a client, rows named for validation) has its default.
     """
     header, arrays = read_record(path, kind="model")
     model = Model.from_record(header, arrays)
-    kind = StreamGPClassifier if isinstance(model.targets, ClassTargets) else StreamGPRegressor
-    estimator: Estimator = kind(**header["parameters"])
-    adopt(estimator, model, header["history"])
+    parameters = {name: parameter_from_json(value) for name, value in header["parameters"].items()}
+    estimator = _estimator(model, parameters)
+    adopt(estimator, model, header["history"], header["recipe"])
     return estimator
+
+
+def _estimator(model: Model, parameters: dict[str, Any]) -> Estimator:
+    if isinstance(model.targets, ClassTargets):
+        return StreamGPClassifier(**parameters)
+    only_for_classes = ("multiclass", "class_weight")  # a fit of real targets has refused all but defaults
+    return StreamGPRegressor(
+        **{name: value for name, value in parameters.items() if name not in only_for_classes}
+    )

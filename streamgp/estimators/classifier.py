@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 import dask.array
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -17,10 +17,9 @@ from streamgp.data import open_rows
 from streamgp.data.rows import Store
 from streamgp.data.standardize import Standardize
 from streamgp.estimators.common import (
-    Selection,
     adopt,
     by_block,
-    fit_settings,
+    fit_store,
     latent,
     marginals_of,
     planned,
@@ -28,57 +27,54 @@ from streamgp.estimators.common import (
     visit,
     write_predictions,
 )
+from streamgp.estimators.nested import NestedParameters
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.passes import ClassEvaluation
 from streamgp.passes.evaluation import ClassScore
 from streamgp.posterior import Marginals, Precision
 from streamgp.posterior.predictive import ClassPredictive
-from streamgp.training.fit import fit
+from streamgp.settings import Inference, Selection
 
 
-class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class StreamGPClassifier(ClassifierMixin, NestedParameters):  # type: ignore[misc]
     """Gaussian-process classification with a sparse active set.
 
     Parameters
     ----------
     n_active : int
-        Size of the active set: rows that the model keeps. Cost grows with its square.
+        Size of the active set: rows that the model keeps. Time grows with its square.
     selection : {"ivm", "pass", "fpass", "random", "kmeans", "gain"} or settings of one of them
-        How active rows are chosen: greedily; by thresholds on their predictive probability, up to
-        ``n_active`` of them; by exchanges at fixed size; at random; centres of clusters, each class with its
-        own, or rows that raise the evidence most (both ``"fitc"`` only). Settings: :mod:`streamgp.selection`.
-        ``"pass"`` and ``"fpass"`` come with ``inference="ep"``, or with ``"fitc"``.
-    inference : {"adf", "ep", "fitc"}
-        What the active set then says: ``"adf"`` visits each site once, ``"ep"`` (expectation propagation)
-        until nothing changes; ``"fitc"`` (generalized FITC) is expectation propagation over *all* rows, with
-        the active set as inducing inputs that all classes share: one pass a sweep, the best probabilities.
+        How active rows are chosen. "ivm": greedily, by what each row would teach. "pass": rows that are
+        predicted badly enter and rows that are predicted well leave, up to ``n_active`` rows. "fpass": the
+        same, always with ``n_active`` rows. "random": at random. "kmeans": centres of clusters, each class
+        with its own. "gain": rows that raise the evidence most. Settings: :mod:`streamgp.settings`.
+    inference : {"auto", "adf", "ep", "fitc"} or settings of one of them
+        What the active set then says. "adf" visits each site once. "ep" is expectation propagation on the
+        active set until nothing changes. "fitc" is expectation propagation over *all* rows, with the active
+        set as inducing inputs that all classes share: one pass a sweep, the best probabilities. Default:
+        "ep" after "pass" and "fpass", "fitc" after "kmeans" and "gain", else "adf". Settings:
+        :class:`~streamgp.settings.ADF`, :class:`~streamgp.settings.EP`, :class:`~streamgp.settings.FITC`.
     kernel : Kernel, optional
-        Covariance of the latent function on standardised features, and where learning starts; default an RBF
-        of median distance, plus a linear kernel unless the evidence learns a lengthscale for each feature.
+        Covariance of the latent function on standardised features; learning starts from it. Default: an RBF,
+        with a lengthscale for each feature up to 100 of them, plus a linear kernel (left out where the
+        evidence learns classes).
     likelihood : Likelihood, optional
         Default :class:`~streamgp.likelihoods.Probit` with a bias from the class's share.
     multiclass : {"auto", "per_class", "shared"}
-        More than two classes are learned one against the rest, all in one stream: with an active set of
-        ``n_active`` rows for each class (``"auto"``), or with one set that all share, cheaper to predict.
+        More than two classes are learned one against the rest, all in one stream. "per_class" (default): an
+        active set of ``n_active`` rows for each class. "shared": one set for all, cheaper to predict; this is
+        the default of "fitc".
     class_weight : "balanced" or dict, optional
-        Of ``"fitc"``: how often rows of each class count.
-    residual, power : float or "auto"
-        Of ``"fitc"``: how much of what the inducing inputs leave unexplained of a row counts (1: FITC, 0: the
-        projected process), and the power of expectation propagation (1: EP, towards 0: variational);
-        ``"auto"`` keeps (1, 1) unless rows held out prefer another by more than a standard error of their
-        log density. The learned variance (of real targets, the noise) is refitted for each by its evidence.
+        How often rows of each class count; goes with "fitc".
     learn_hyperparameters : bool or {"constant", "hybrid", "evidence", "passes"}
-        Learn the parameters of kernel and likelihood on a sample. By the IVM's criterion, with sites held
-        ``"constant"`` in the inner loop, or set anew before every search direction (``"hybrid"``); or by the
-        ``"evidence"`` of the sample seen through inducing inputs; ``"passes"``, for ``"fitc"``, in the end by
-        the evidence of all rows, in passes over them. True chooses: for ``"fitc"``, ``"pass"`` and
-        ``"fpass"`` the evidence, where features are few (at most 100); for ``"fitc"`` also where targets are
-        real or inducing inputs are learned; else ``"constant"``.
-    learn_inducing : bool or "auto"
-        Of ``"fitc"``: whether learning moves the inducing inputs too; ``"auto"`` where they are few.
-    calibrate : bool
-        Rescale latent means and variances by the density of training rows, each as if left out.
+        How the parameters of kernel and likelihood are learned, on a sample. "constant": by the IVM's
+        criterion, with sites held fixed in the inner loop. "hybrid": the same, with sites set anew before
+        every search direction. "evidence": by the evidence of the sample seen through inducing inputs.
+        "passes": in the end by the evidence of all rows, in passes over them; goes with "fitc". True chooses:
+        the evidence for "fitc" and for "pass" and "fpass" where there are at most 100 features (for "fitc"
+        also where targets are real or inducing inputs are learned), else "constant". For "pass" and "fpass"
+        on real targets, True follows the evidence of the active set every 8 blocks.
     standardize : {"auto", "common"} or bool
         Shift and scale of the features; see :func:`streamgp.data.standardize.choose_standardizer`.
     precision : {"auto", "float32", "float64"}
@@ -86,10 +82,10 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     memory_budget : int or str
         Bytes, or a size such as ``"1GiB"``, that the fit may use beside Python and its libraries.
     validation : None, False, float or array of row numbers
-        Rows held out to stop early, or to choose the approximation: None for min(5 %, 10000) of them,
-        stratified; False for none.
+        Rows held out to stop early, or to choose the approximation. None: min(5 %, 10000) of them,
+        stratified; none for "pass" and "fpass" with "ep". False: none.
     max_seconds : float, optional
-        Stop growing the active set, or sweeping, after this time.
+        Time after which every stage ends with its current step; ``history_`` says what was left out.
     random_state : int, RandomState or None
         Source of all random draws.
     client : distributed.Client, optional
@@ -97,8 +93,8 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     checkpoint : path, optional
         Folder where the state is kept after every step; a fit that finds one continues there.
     scratch : path, optional
-        Folder where ``"fitc"`` keeps two numbers for each row and class meanwhile; every worker must see it.
-        Default beside the checkpoint, else the system's folder for temporary files.
+        Folder where "fitc" keeps two numbers for each row and class meanwhile; every worker must see it.
+        Default: beside the checkpoint, else the system's folder for temporary files.
     progress : bool, optional
         Progress bars; default only on a terminal.
 
@@ -111,25 +107,23 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         that are no rows (centres, or learned) are not among them.
     kernel_, likelihood_
         With learned parameters; one likelihood per latent function.
+    recipe_ : str
+        The stages of the fit, such as ``learn: criterion -> select: ivm -> calibrate``.
     history_ : list of dict
-        One record per step: active rows, held-out log density, seconds, peak memory.
+        One record per step: stage, active rows, held-out log density, seconds, peak memory.
     """
 
     def __init__(
         self,
         n_active: int = 500,
         *,
-        selection: Selection = "ivm",
-        inference: Literal["adf", "ep", "fitc"] = "adf",
+        selection: str | Selection = "ivm",
+        inference: str | Inference = "auto",
         kernel: Kernel | None = None,
         likelihood: Likelihood | None = None,
         multiclass: Literal["auto", "per_class", "shared"] = "auto",
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        residual: float | Literal["auto"] = "auto",
-        power: float | Literal["auto"] = "auto",
         learn_hyperparameters: bool | Literal["constant", "hybrid", "evidence", "passes"] = True,
-        learn_inducing: bool | Literal["auto"] = "auto",
-        calibrate: bool = True,
         standardize: Standardize = "auto",
         precision: Precision = "auto",
         memory_budget: int | str = "1GiB",
@@ -148,11 +142,7 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.likelihood = likelihood
         self.multiclass = multiclass
         self.class_weight = class_weight
-        self.residual = residual
-        self.power = power
         self.learn_hyperparameters = learn_hyperparameters
-        self.learn_inducing = learn_inducing
-        self.calibrate = calibrate
         self.standardize = standardize
         self.precision = precision
         self.memory_budget = memory_budget
@@ -178,8 +168,8 @@ class StreamGPClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ``sample_weight``, one number a row, in memory, is for ``inference="fitc"``: a row of weight 2 counts
         as two equal rows do.
         """
-        rows = open_rows(store, x, y)
-        adopt(self, *fit(rows, "classification", fit_settings(self, sample_weight)))
+        parameters = self.get_params(deep=False)
+        adopt(self, *fit_store(parameters, store, x, y, "classification", sample_weight))
         return self
 
     def predict(self, X: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -13,6 +13,7 @@ from streamgp.arrays import Array, FloatArray
 from streamgp.budget import parse_size
 from streamgp.data import ClassTargets, Rows, open_rows
 from streamgp.data.rows import Store
+from streamgp.data.targets import Task
 from streamgp.errors import ParameterError
 from streamgp.passes import CollectMarginals, PassSettings, PredictionWriter, Reading, Visitor, run_pass
 from streamgp.passes.marginals import concatenate
@@ -22,110 +23,17 @@ from streamgp.persistence import write_record
 from streamgp.posterior import Marginals
 from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import ClassPredictive
-from streamgp.selection import FPASS, IVM, PASS
-from streamgp.selection.inducing import EvidenceGain, Kmeans
-from streamgp.selection.predictive import Predictive
-from streamgp.training.context import FitSettings
-from streamgp.training.fitc_approximate import check_approximation
+from streamgp.settings import fit_settings, parameter_to_json
+from streamgp.training.fit import Fitted, fit
 from streamgp.training.plan import Demand, make_plan
 
 T = TypeVar("T")
-Selection = (
-    Literal["ivm", "pass", "fpass", "random", "kmeans", "gain"] | IVM | PASS | FPASS | Kmeans | EvidenceGain
-)
 
 
-def fit_settings(estimator: Any, sample_weight: Any = None) -> FitSettings:
-    """What a fit is asked for, checked once, here."""
-    selection = _selection(estimator.selection)
-    predictive = isinstance(selection, Predictive)
-    if estimator.inference not in ("adf", "ep", "fitc"):
-        raise ParameterError(f"inference={estimator.inference!r} is not known; use 'adf', 'ep' or 'fitc'")
-    over_all_rows = estimator.inference == "fitc"
-    if isinstance(selection, Kmeans | EvidenceGain) and not over_all_rows:
-        raise ParameterError(
-            "selection='kmeans' and 'gain' choose inducing inputs: they come with inference='fitc'"
-        )
-    weighted = sample_weight is not None or getattr(estimator, "class_weight", None) is not None
-    if weighted and not over_all_rows:
-        raise ParameterError("weights of rows and classes are for inference over all rows: inference='fitc'")
-    if estimator.learn_hyperparameters == "passes" and not over_all_rows:
-        raise ParameterError(
-            "learn_hyperparameters='passes' is for inference over all rows: inference='fitc'"
-        )
-    if estimator.learn_inducing is True and estimator.learn_hyperparameters in ("constant", "hybrid"):
-        raise ParameterError(
-            "learn_inducing=True needs the evidence: learn_hyperparameters=True, 'evidence' or 'passes'"
-        )
-    check_approximation(estimator.residual, estimator.power)
-    if estimator.learn_inducing not in (True, False, "auto"):
-        raise ParameterError(
-            f"learn_inducing must be True, False or 'auto', not {estimator.learn_inducing!r}"
-        )
-    if isinstance(estimator.n_active, bool) or not isinstance(estimator.n_active, int | np.integer):
-        raise ParameterError(f"n_active must be an integer of at least 1, not {estimator.n_active!r}")
-    return FitSettings(
-        n_active=int(estimator.n_active),
-        selection=selection,
-        # A predictive selection is built on expectation propagation; there is nothing to stop early.
-        inference="ep" if predictive and not over_all_rows else estimator.inference,
-        shared=_is_shared(getattr(estimator, "multiclass", "auto")) or over_all_rows,
-        kernel=estimator.kernel,
-        likelihood=estimator.likelihood,
-        learning=_learning(estimator.learn_hyperparameters),
-        calibrate=bool(estimator.calibrate),
-        standardize=estimator.standardize,
-        precision=estimator.precision,
-        memory_budget=parse_size(estimator.memory_budget),
-        validation=False
-        if predictive and not over_all_rows and estimator.validation is None
-        else estimator.validation,
-        max_seconds=estimator.max_seconds,
-        seed=_seed(estimator.random_state),
-        client=estimator.client,
-        checkpoint=estimator.checkpoint,
-        progress=estimator.progress,
-        residual=estimator.residual,
-        power=estimator.power,
-        learn_inducing=estimator.learn_inducing,
-        scratch=estimator.scratch,
-        class_weight=getattr(estimator, "class_weight", None),
-        sample_weight=None if sample_weight is None else np.asarray(sample_weight, np.float64),
-    )
-
-
-def _selection(selection: Any) -> IVM | Predictive | Kmeans | EvidenceGain | None:
-    if isinstance(selection, IVM | Predictive | Kmeans | EvidenceGain):
-        return selection
-    known: dict[Any, IVM | Predictive | Kmeans | EvidenceGain | None] = {
-        "ivm": IVM(),
-        "pass": PASS(),
-        "fpass": FPASS(),
-        "random": None,
-        "kmeans": Kmeans(),
-        "gain": EvidenceGain(),
-    }
-    if not isinstance(selection, str) or selection not in known:
-        raise ParameterError(
-            f"selection={selection!r} is not known; use 'ivm', 'pass', 'fpass', 'random', 'kmeans', 'gain', "
-            f"or settings: IVM(...), PASS(...), FPASS(...), Kmeans(...), EvidenceGain(...)"
-        )
-    return known[selection]
-
-
-def _is_shared(multiclass: Any) -> bool:
-    if multiclass not in ("auto", "per_class", "shared"):
-        raise ParameterError(f"multiclass must be 'auto', 'per_class' or 'shared', not {multiclass!r}")
-    return bool(multiclass == "shared")
-
-
-def _learning(learn: Any) -> str | None:
-    if learn not in (True, False, "constant", "hybrid", "evidence", "passes"):
-        raise ParameterError(
-            f"learn_hyperparameters must be True, False, 'constant', 'hybrid', 'evidence' or 'passes', "
-            f"not {learn!r}"
-        )
-    return {True: "auto", False: None}.get(learn, learn)
+def fit_store(parameters: dict[str, Any], store: Store, x: str, y: str, task: Task, weight: Any) -> Fitted:
+    """Fit a store with an estimator's parameters."""
+    settings = fit_settings(parameters, _seed(parameters["random_state"]), weight)
+    return fit(open_rows(store, x, y), task, settings)
 
 
 def _seed(random_state: Any) -> int:
@@ -136,9 +44,10 @@ def _seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-def adopt(estimator: Any, model: Model, history: Sequence[dict[str, Any]]) -> None:
+def adopt(estimator: Any, model: Model, history: Sequence[dict[str, Any]], recipe: str) -> None:
     """Give an estimator its learned attributes."""
     estimator.model_ = model
+    estimator.recipe_ = recipe
     estimator.n_features_in_ = model.snapshot.active_inputs.shape[1]
     estimator.active_rows_ = model.active_rows
     estimator.kernel_ = model.snapshot.kernel
@@ -157,7 +66,7 @@ def planned(estimator: Any, rows: Rows) -> tuple[Rows, PassSettings]:
         raise ParameterError(
             f"rows have {rows.n_features} features, but the model was fitted to {estimator.n_features_in_}"
         )
-    snapshot, settings = estimator.model_.snapshot, fit_settings(estimator)
+    snapshot = estimator.model_.snapshot
     largest = max(len(head.projected_targets) for head in snapshot.heads)
     demand = Demand(
         rows,
@@ -168,9 +77,9 @@ def planned(estimator: Any, rows: Rows) -> tuple[Rows, PassSettings]:
         shared=len(snapshot.active_inputs) == largest,
         fitted=True,
     )
-    plan = make_plan(demand, settings.memory_budget, available_threads())
+    plan = make_plan(demand, parse_size(estimator.memory_budget), available_threads())
     return rows.cut(plan.span_rows), PassSettings(
-        plan.rows_per_block, plan.tasks_in_flight, settings.client, settings.progress
+        plan.rows_per_block, plan.tasks_in_flight, estimator.client, estimator.progress
     )
 
 
@@ -231,7 +140,7 @@ def save_model(estimator: Any, path: Any) -> None:
     check_is_fitted(estimator)
     header, arrays = estimator.model_.to_record()
     header["history"] = estimator.history_
-    header["parameters"] = {
-        name: value for name, value in estimator.get_params().items() if isinstance(value, str | int | float)
-    }
+    header["recipe"] = estimator.recipe_
+    written = {name: parameter_to_json(value) for name, value in estimator.get_params(deep=False).items()}
+    header["parameters"] = {name: value for name, value in written.items() if value is not None}
     write_record(path, header, arrays, kind="model")

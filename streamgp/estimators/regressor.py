@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 import dask.array
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamgp.arrays import Array, FloatArray
@@ -16,10 +16,9 @@ from streamgp.data import open_rows
 from streamgp.data.rows import Store
 from streamgp.data.standardize import Standardize
 from streamgp.estimators.common import (
-    Selection,
     adopt,
     by_block,
-    fit_settings,
+    fit_store,
     latent,
     marginals_of,
     planned,
@@ -27,16 +26,17 @@ from streamgp.estimators.common import (
     visit,
     write_predictions,
 )
+from streamgp.estimators.nested import NestedParameters
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.passes import RealEvaluation
 from streamgp.passes.evaluation import RealScore
 from streamgp.posterior import Marginals, Precision
 from streamgp.posterior.predictive import RealPredictive
-from streamgp.training.fit import fit
+from streamgp.settings import Inference, Selection
 
 
-class StreamGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class StreamGPRegressor(RegressorMixin, NestedParameters):  # type: ignore[misc]
     """Gaussian-process regression with a sparse active set.
 
     Parameters are those of :class:`StreamGPClassifier`; the default likelihood is
@@ -47,15 +47,11 @@ class StreamGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self,
         n_active: int = 500,
         *,
-        selection: Selection = "ivm",
-        inference: Literal["adf", "ep", "fitc"] = "adf",
+        selection: str | Selection = "ivm",
+        inference: str | Inference = "auto",
         kernel: Kernel | None = None,
         likelihood: Likelihood | None = None,
-        residual: float | Literal["auto"] = "auto",
-        power: float | Literal["auto"] = "auto",
         learn_hyperparameters: bool | Literal["constant", "hybrid", "evidence", "passes"] = True,
-        learn_inducing: bool | Literal["auto"] = "auto",
-        calibrate: bool = True,
         standardize: Standardize = "auto",
         precision: Precision = "auto",
         memory_budget: int | str = "1GiB",
@@ -72,11 +68,7 @@ class StreamGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.inference = inference
         self.kernel = kernel
         self.likelihood = likelihood
-        self.residual = residual
-        self.power = power
         self.learn_hyperparameters = learn_hyperparameters
-        self.learn_inducing = learn_inducing
-        self.calibrate = calibrate
         self.standardize = standardize
         self.precision = precision
         self.memory_budget = memory_budget
@@ -99,8 +91,8 @@ class StreamGPRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
         ``sample_weight``, one number a row, in memory, is for ``inference="fitc"``.
         """
-        rows = open_rows(store, x, y)
-        adopt(self, *fit(rows, "regression", fit_settings(self, sample_weight)))
+        parameters = self.get_params(deep=False)
+        adopt(self, *fit_store(parameters, store, x, y, "regression", sample_weight))
         return self
 
     def predict(self, X: Any, return_std: bool = False) -> Any:

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from streamgp.arrays import FloatArray
-from streamgp.inference.ep import FOR_EVIDENCE, Propagated, expectation_propagation
+from streamgp.inference.damping import FOR_EVIDENCE
+from streamgp.inference.ep import Propagated, expectation_propagation
 from streamgp.inference.sites import Sites, inverse_factor
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood

@@ -9,14 +9,11 @@ import numpy as np
 from scipy.linalg.blas import dger
 
 from streamgp.arrays import FloatArray
+from streamgp.inference.damping import FOR_PREDICTION
 from streamgp.inference.sites import Sites, inverse_factor
 from streamgp.likelihoods import Likelihood
 from streamgp.likelihoods.base import TiltedSites
 
-FOR_PREDICTION = 1e-3
-"""Moment residual that is small enough for marginals."""
-FOR_EVIDENCE = 1e-5
-"""Moment residual that is small enough for the evidence and its gradient."""
 PARALLEL_SWEEPS = 100
 SEQUENTIAL_SWEEPS = 30
 LEAST_DAMPING = 0.1

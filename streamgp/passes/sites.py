@@ -14,7 +14,7 @@ from streamgp.data import Span
 from streamgp.passes.block import Block, Visitor
 
 Sums = list[Any]
-"""One record of sums per head, None for heads that are left alone."""
+"""One record of sums for each head that the step works on."""
 Swept = tuple[list[FloatArray], Sums]
 Step = Callable[[int, Array, FloatArray, FloatArray | None], tuple[FloatArray | None, Sums]]
 """(first row, features, encoded targets, sites (c, heads, 2) or None) → new sites or None, sums."""
@@ -45,9 +45,7 @@ class SiteSweep(Visitor[Swept]):
     def merge(self, earlier: Swept, later: Swept) -> Swept:
         """Sites of both in order, sums of both added."""
         pairs = zip(earlier[1], later[1], strict=True)
-        return earlier[0] + later[0], [
-            one if other is None else self.merge_sums(one, other) for one, other in pairs
-        ]
+        return earlier[0] + later[0], [self.merge_sums(one, other) for one, other in pairs]
 
     def finish(self, span: Span, total: Swept) -> Swept:
         """Write the span's sites; sums are left to return."""

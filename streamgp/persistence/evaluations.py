@@ -82,6 +82,12 @@ class EvaluationLog:
         return min((value for _, value, _ in self._evaluations), default=np.inf)
 
     @property
+    def best(self) -> tuple[FloatArray, float]:
+        """The point of the smallest value in the log, and that value; of equal ones the first."""
+        point, value, _ = min(self._evaluations, key=lambda evaluation: evaluation[1])
+        return point.copy(), value
+
+    @property
     def is_replaying(self) -> bool:
         """Whether the next call is answered from the log."""
         return self._asked < len(self._evaluations)

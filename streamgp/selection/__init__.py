@@ -1,5 +1,6 @@
 """Which rows enter the active set."""
 
+from streamgp.selection.baseline import Random
 from streamgp.selection.inducing import EvidenceGain, Kmeans
 from streamgp.selection.ivm import IVM, HeadScores
 from streamgp.selection.keys import RowKeys, key_bounds, stratified_quotas
@@ -12,6 +13,7 @@ __all__ = [
     "EvidenceGain",
     "HeadScores",
     "Kmeans",
+    "Random",
     "RowKeys",
     "key_bounds",
     "stratified_quotas",

@@ -7,7 +7,7 @@ target is predicted well has almost no weight, in the active set or outside [PAS
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -107,6 +107,8 @@ class PASS:
     p_exc: float = 0.02
     p_min: float = 0.0
 
+    is_of_fixed_size: ClassVar[bool] = False
+
     def __post_init__(self) -> None:
         if not 0 < self.p_inc <= 1:
             raise ParameterError(f"p_inc is a probability above 0, not {self.p_inc!r}")
@@ -162,6 +164,8 @@ class FPASS:
     block_rows: int = 750
     update_every: int | None = None
     most_steps: int = 6
+
+    is_of_fixed_size: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check_visits(self)

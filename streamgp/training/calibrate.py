@@ -1,8 +1,9 @@
-"""The last step: how far the posterior is to be trusted."""
+"""The last stage of an active set: how far its posterior is to be trusted."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -11,34 +12,34 @@ from streamgp.inference.active_set import ActiveSet, left_out_marginals, refresh
 from streamgp.kernels import Kernel
 from streamgp.passes.candidates import is_among
 from streamgp.posterior.calibration import calibrate
-from streamgp.training.context import Context, class_counts
-from streamgp.training.marginals import marginals_in_memory
-from streamgp.training.select import pass_precision
-from streamgp.training.state import State
+from streamgp.training.judge import marginals_in_memory
+from streamgp.training.problem import Problem
+from streamgp.training.stage import Draft, Stage, once
 
 CALIBRATION_ROWS = 10_000
 
 
-def calibrate_heads(context: Context, state: State) -> State:
+def calibration() -> Stage:
     """Calibrate every head by the density of the sample's rows, each as if left out, weighted by class."""
-    if not context.settings.calibrate:
-        return replace(state, phase="done")
-    sample = context.sample
-    chosen = np.sort(np.argsort(sample.keys, kind="stable")[:CALIBRATION_ROWS])
+    return once("calibrate", _calibrated)
+
+
+def _calibrated(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
+    sample = problem.sample
+    chosen = np.sort(problem.sample_order(CALIBRATION_ROWS))
     rows, features = sample.rows[chosen], sample.features[chosen]
-    weights = sample_weights(context, sample.targets[chosen])
+    weights = problem.sample_weights(sample.targets[chosen])
     calibrations = []
-    for head, (active, likelihood) in enumerate(zip(state.actives, state.likelihoods, strict=True)):
-        targets = context.head_targets(sample.targets[chosen], head)
-        mean, variance = left_out(context, state.kernel, active, rows, features)
+    for head, (active, likelihood) in enumerate(zip(draft.actives, draft.likelihoods, strict=True)):
+        targets = problem.head_targets(sample.targets[chosen], head)
+        mean, variance = left_out(problem, draft.kernel, active, rows, features)
         calibrations.append(calibrate(likelihood, targets, mean, variance, weights))
-    state = replace(state, calibrations=tuple(calibrations))
     density = float(np.mean([calibration.log_density for calibration in calibrations]))
-    return replace(state.told(left_out_log_density=density), phase="done")
+    return replace(draft, calibrations=tuple(calibrations)), {"left_out_log_density": density}
 
 
 def left_out(
-    context: Context, kernel: Kernel, active: ActiveSet, rows: IntArray, stored: Array
+    problem: Problem, kernel: Kernel, active: ActiveSet, rows: IntArray, stored: Array
 ) -> tuple[FloatArray, FloatArray]:
     """Marginals of rows (in ascending order), those of active ones without their own site; from scratch.
 
@@ -49,18 +50,6 @@ def left_out(
     snapshot = active.snapshot(kernel)
     mean, variance = np.empty(len(rows)), np.empty(len(rows))
     included = is_among(rows, np.sort(active.rows[: active.count]))
-    for chosen, posterior in ((included, snapshot), (~included, pass_precision(context, snapshot))):
-        mean[chosen], variance[chosen] = marginals_in_memory(context, posterior, stored[chosen])
+    for chosen, posterior in ((included, snapshot), (~included, problem.in_pass_precision(snapshot))):
+        mean[chosen], variance[chosen] = marginals_in_memory(problem, posterior, stored[chosen])
     return left_out_marginals(active, rows, mean, variance)
-
-
-def sample_weights(context: Context, encoded: FloatArray) -> FloatArray:
-    """How many training rows each row of the sample stands for: rare classes were drawn more often."""
-    counts = class_counts(context.prepared)
-    if len(counts) == 1:
-        return np.ones(len(encoded))
-    codes = encoded.astype(np.intp)
-    drawn = np.bincount(codes, minlength=len(counts))
-    ratio: FloatArray = (counts / np.maximum(drawn, 1))[codes]
-    weights: FloatArray = ratio * (len(encoded) / ratio.sum())
-    return weights

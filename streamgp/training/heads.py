@@ -1,7 +1,8 @@
-"""Work on the heads' active sets, several at once."""
+"""Work on the active sets of several heads at once."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -10,13 +11,15 @@ from typing import TypeVar
 import numpy as np
 
 from streamgp.arrays import FloatArray, IntArray
-from streamgp.inference import Propagated, Sites, expectation_propagation
+from streamgp.errors import NumericsWarning
+from streamgp.inference import Propagated, Sites, expectation_propagation, head_from_sites
 from streamgp.inference.active_set import ActiveSet
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.passes.run import available_threads
-from streamgp.training.context import Context
-from streamgp.training.state import State
+from streamgp.posterior import Head, Snapshot
+from streamgp.training.problem import Problem
+from streamgp.training.stage import Draft
 
 T = TypeVar("T")
 
@@ -24,15 +27,9 @@ MATRICES = 4
 """Matrices (d, d) that work on one head holds at once."""
 
 
-def head_groups(context: Context) -> list[list[int]]:
-    """Heads that share their active rows: all of them, or each on its own."""
-    every = list(range(context.n_heads))
-    return [every] if context.settings.shared else [[head] for head in every]
-
-
-def side_by_side(context: Context, function: Callable[[int], T], count: int) -> list[T]:
+def side_by_side(problem: Problem, function: Callable[[int], T], count: int) -> list[T]:
     """The function of 0, 1, ..., on as many threads as the memory of the plan allows; in order."""
-    plan = context.plan
+    plan = problem.plan
     room = plan.candidate_share // max(1, MATRICES * 8 * plan.n_active**2)
     with ThreadPoolExecutor(max(1, min(available_threads(), count, 1 + room))) as pool:
         return list(pool.map(function, range(count)))
@@ -43,12 +40,33 @@ def active_set(rows: IntArray, inputs: FloatArray, targets: FloatArray, sites: S
     return ActiveSet(rows, inputs, targets, *sites, np.zeros((0, 0)), np.zeros(len(rows)), count=len(rows))
 
 
-def with_inducing(state: State, inputs: FloatArray, rows: IntArray | None = None) -> State:
-    """The state with inducing inputs that all heads share; rows are −1 where they are none of the store."""
+def with_inducing(draft: Draft, inputs: FloatArray, rows: IntArray | None = None) -> Draft:
+    """The draft with inducing inputs that all heads share; rows are −1 where they are none of the store."""
     size = len(inputs)
     flat = Sites(np.zeros(size), np.zeros(size))
     shared = active_set(np.full(size, -1) if rows is None else rows, inputs, np.zeros(size), flat)
-    return replace(state, actives=(shared,) * len(state.likelihoods))
+    return replace(draft, actives=(shared,) * len(draft.likelihoods))
+
+
+def inducing_of(draft: Draft) -> FloatArray:
+    """The inducing inputs, which all heads share."""
+    first = draft.actives[0]
+    return first.inputs[: first.count]
+
+
+def make_snapshot(draft: Draft) -> Snapshot:
+    """The posterior of the active sets in float64; rows that all heads share are held once."""
+    first = draft.actives[0]
+    shared = all(np.array_equal(a.rows[: a.count], first.rows[: first.count]) for a in draft.actives)
+    inputs, heads, start = [], [], 0
+    for active, calibration in zip(draft.actives, draft.calibrations, strict=True):
+        own = active.inputs[: active.count]
+        columns = slice(0, len(own)) if shared else slice(start, start + len(own))
+        head = head_from_sites(draft.kernel.gram(own).astype(np.float64, copy=False), active.sites, columns)
+        heads.append(Head(head.projection, head.projected_targets, columns, calibration))
+        inputs.append(own)
+        start += len(own)
+    return Snapshot(draft.kernel, inputs[0] if shared else np.concatenate(inputs), tuple(heads))
 
 
 def propagate(kernel: Kernel, likelihood: Likelihood, active: ActiveSet, tolerance: float) -> Propagated:
@@ -56,3 +74,26 @@ def propagate(kernel: Kernel, likelihood: Likelihood, active: ActiveSet, toleran
     gram = kernel.gram(active.inputs[: active.count]).astype(np.float64, copy=False)
     targets = active.targets[: active.count]
     return expectation_propagation(gram, targets, likelihood, active.sites, tolerance=tolerance)
+
+
+def converged(problem: Problem, draft: Draft, tolerance: float) -> tuple[Draft, list[Propagated]]:
+    """The draft with sites at the fixed point of expectation propagation, from those that it has."""
+
+    def one(head: int) -> Propagated:
+        return propagate(draft.kernel, draft.likelihoods[head], draft.actives[head], tolerance)
+
+    found = side_by_side(problem, one, problem.n_heads)
+    far = [head for head, result in enumerate(found) if not result.converged]
+    if far:
+        warnings.warn(
+            f"expectation propagation did not converge for {len(far)} of {len(found)} latent functions: "
+            f"moments are off by {max(found[head].residual for head in far):.1e} (wanted {tolerance:.0e}); "
+            f"the best sites met are used. A smaller kernel variance converges more easily.",
+            NumericsWarning,
+            stacklevel=2,
+        )
+    actives = tuple(
+        replace(active, precision=result.sites.precision, precision_mean=result.sites.precision_mean)
+        for active, result in zip((active.trimmed() for active in draft.actives), found, strict=True)
+    )
+    return replace(draft, actives=actives), found

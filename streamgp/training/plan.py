@@ -90,6 +90,10 @@ class MemoryPlan:
         n_rows = self.demand.rows.n_rows
         return n_rows if most >= n_rows else min(most, MOST_CANDIDATES)
 
+    def head_groups(self) -> list[range]:
+        """Heads whose matrices are held at the same time in a sweep over all rows."""
+        return [range(self.demand.n_heads)]
+
     @property
     def scratch_bytes(self) -> int:
         """Bytes on disk for the sites of all rows."""

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.data import Rows, Standardizer, Targets
+from streamgp.arrays import IntArray
+from streamgp.data import ClassTargets, RealTargets, Rows, Standardizer, Targets
 from streamgp.data.standardize import Standardize, choose_standardizer
 from streamgp.data.targets import Task, choose_task, class_targets, real_targets
 from streamgp.errors import StoreError
@@ -25,6 +26,14 @@ class Prepared:
     summary: Summary
     standardizer: Standardizer
     targets: Targets
+
+    @property
+    def class_counts(self) -> IntArray:
+        """Rows of each class, in the order of classes; all rows where the target is real."""
+        if isinstance(self.targets, RealTargets):
+            return np.array([self.rows.n_rows])
+        assert isinstance(self.targets, ClassTargets)
+        return np.array([self.summary.labels[label] for label in self.targets.classes.tolist()])
 
     def reading(self, dtype: Any) -> Reading:
         """How passes of the given precision read these rows."""

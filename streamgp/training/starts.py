@@ -2,53 +2,72 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from streamgp.kernels import RBF, Kernel, Linear, Polynomial
-from streamgp.training.context import Context
+from streamgp.kernels import RBF, Kernel, Linear, Matern32, Polynomial
+from streamgp.kernels.composite import Sum
+from streamgp.training.problem import Problem
 
 LENGTHSCALES = (0.5, 1.0, 2.0)
 """Of the median distance."""
-VARIANCES = (1.0, 10.0, 100.0)
-"""Of a latent function that has to tell classes apart."""
 
 
-def default_kernel(context: Context) -> Kernel:
-    """RBF of the median distance among (at most 1000) rows.
+@dataclass(frozen=True)
+class Starts:
+    """Which kernels to start from: an RBF of the median distance among (at most 1000) rows, and variations.
 
-    One lengthscale for each feature where they are few and will be learned. Plus a little of a linear kernel;
-    not where the evidence learns to tell classes apart, as long lengthscales do as well and extrapolate less.
+    ``per_feature``: one lengthscale for each feature. ``with_linear``: a little of a linear kernel is added.
+    ``variances`` are those that learning tries, ``variance`` is the default's. ``with_polynomials``: learning
+    also tries polynomials of the cosine between two images, which are products of a few pixels at a time.
     """
-    return _start(context, _median_distance(context), 30.0 if context.is_classification else 1.0)
+
+    variance: float
+    variances: tuple[float, ...]
+    per_feature: bool
+    with_linear: bool
+    with_polynomials: bool
+
+    def default(self, problem: Problem) -> Kernel:
+        """The kernel of a fit that does not learn, or before it has learned."""
+        return self._start(problem, _median_distance(problem), self.variance)
+
+    def kernels(self, problem: Problem) -> list[Kernel]:
+        """What learning chooses its start from: lengthscales and variances around the default kernel's."""
+        median = _median_distance(problem)
+        starts = [
+            self._start(problem, factor * median, variance)
+            for factor in LENGTHSCALES
+            for variance in self.variances
+        ]
+        if self.with_polynomials:
+            starts += [Polynomial(5, variance, offset=0.5, normalize=True) for variance in self.variances]
+        return starts
+
+    def _start(self, problem: Problem, lengthscale: float, variance: float) -> Kernel:
+        p = problem.n_features
+        rbf = RBF(variance, (lengthscale,) * p if self.per_feature else lengthscale)
+        return rbf + Linear(0.1 * variance / p) if self.with_linear else rbf
 
 
-def start_kernels(context: Context) -> list[Kernel]:
-    """What learning chooses its start from: lengthscales and variances around the default kernel's.
+def rough_twin(kernel: Kernel) -> Kernel | None:
+    """The kernel with every RBF replaced by a Matern, None where there is none.
 
-    Pixels have polynomials too, of the cosine between two images: products of a few of them at a time.
+    Evidence tells smooth functions from rough ones: protein is rough, kin40k smooth.
     """
-    variances = VARIANCES if context.is_classification else (1.0,)
-    median = _median_distance(context)
-    starts: list[Kernel] = [
-        _start(context, factor * median, variance) for factor in LENGTHSCALES for variance in variances
-    ]
-    if context.prepared.standardizer.is_common:
-        starts += [Polynomial(5, variance, offset=0.5, normalize=True) for variance in variances]
-    return starts
+    terms = kernel.terms if isinstance(kernel, Sum) else (kernel,)
+    if not any(isinstance(term, RBF) for term in terms):
+        return None
+    rough = tuple(
+        Matern32(term.variance, term.lengthscale) if isinstance(term, RBF) else term for term in terms
+    )
+    return Sum(rough) if len(rough) > 1 else rough[0]
 
 
-def _median_distance(context: Context) -> float:
-    stored = context.sample.features
-    sample = context.inputs(stored[:: max(1, len(stored) // 1000)][:1000])
+def _median_distance(problem: Problem) -> float:
+    stored = problem.sample.features
+    sample = problem.inputs(stored[:: max(1, len(stored) // 1000)][:1000])
     median = float(np.median(pdist(sample))) if len(sample) > 1 else 0.0
     return median if np.isfinite(median) and median > 0 else float(np.sqrt(sample.shape[1]))
-
-
-def _start(context: Context, lengthscale: float, variance: float) -> Kernel:
-    n_features = context.prepared.rows.n_features
-    per_feature = context.settings.learning is not None and context.has_few_features
-    rbf = RBF(variance, (lengthscale,) * n_features if per_feature else lengthscale)
-    if per_feature and context.is_classification and context.learns_by_evidence:
-        return rbf
-    return rbf + Linear(0.1 * variance / n_features)

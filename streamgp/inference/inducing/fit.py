@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streamgp.inference.damping import FOR_EVIDENCE
 from streamgp.inference.inducing.basis import FITC, Approximation, Basis, WhitenedRows, whiten
 from streamgp.inference.inducing.in_memory import ROWS_PER_BLOCK, TASKS_PER_WORKER, Rows
 from streamgp.inference.inducing.posterior import InducingPosterior, prior_posterior
@@ -37,10 +38,6 @@ from streamgp.kernels import Kernel
 from streamgp.likelihoods import Gaussian, Likelihood
 from streamgp.passes.blas import single_threaded_blas
 
-FOR_PREDICTION = 1e-3
-"""Moment residual at which predictions no longer change."""
-FOR_EVIDENCE = 1e-5
-"""Moment residual below which evidence and gradient may be used."""
 MAX_SWEEPS = 200
 
 

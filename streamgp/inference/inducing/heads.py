@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,39 +46,39 @@ class RowWeights:
 
 @dataclass(frozen=True, eq=False)
 class HeadSweep:
-    """One damped sweep of every head, as the step of a pass; see :func:`sweep_block`.
+    """One damped sweep of some heads, as the step of a pass; see :func:`sweep_block`.
 
-    ``damping`` has one step for each head; 0 leaves a head's sites as they are, and its sums out.
+    ``posteriors`` and ``damping`` are of the heads that move, by their number; other heads keep their sites.
     Rows of weight 0 keep flat sites: nothing is learned from them.
     """
 
     basis: Basis
-    posteriors: tuple[InducingPosterior, ...]
+    posteriors: Mapping[int, InducingPosterior]
     likelihoods: tuple[Likelihood, ...]
     targets: Targets
     approximation: Approximation
-    damping: tuple[float, ...]
+    damping: Mapping[int, float]
     weights: RowWeights
 
     def __call__(
         self, start: int, features: Array, encoded: FloatArray, sites: FloatArray | None
-    ) -> tuple[FloatArray, list[SweepSums | None]]:
-        """New sites (c, heads, 2), and sums.  Cost: 2 p m + m² flops a row, and 2 m² for each head."""
+    ) -> tuple[FloatArray, list[SweepSums]]:
+        """New sites (c, heads, 2), and sums of the heads that move, in their order.
+
+        Cost: 2 p m + m² flops a row, and 2 m² for each head.
+        """
         weights = self.weights(start, encoded)
         old = np.zeros((len(encoded), len(self.likelihoods), 2)) if sites is None else sites
-        new, sums = old.copy(), list[SweepSums | None]()
-        rows, last = whiten(self.basis, features), _last(self.damping)
-        for head, (likelihood, step) in enumerate(zip(self.likelihoods, self.damping, strict=True)):
-            if step == 0.0:
-                sums.append(None)
-                continue
+        new, sums = old.copy(), []
+        rows, last = whiten(self.basis, features), max(self.damping)
+        for head, step in self.damping.items():
             # A sweep overwrites its rows: all heads but the last work on a copy.
             own = rows if head == last else rows.copy()
             (swept, part), _ = sweep_whitened(
                 self.posteriors[head],
                 own,
                 head_targets(self.targets, encoded, head),
-                likelihood,
+                self.likelihoods[head],
                 Sites(old[:, head, 0], old[:, head, 1]),
                 self.approximation,
                 step,
@@ -96,20 +96,15 @@ class ExactSums:
 
     basis: Basis
     likelihood: Gaussian
-    approximations: tuple[Approximation, ...]
+    approximation: Approximation
     weights: RowWeights
 
     def __call__(
         self, start: int, features: Array, encoded: FloatArray, sites: FloatArray | None
     ) -> tuple[None, list[SweepSums]]:
-        """Sums for each approximation; no sites are kept."""
+        """Sums of the one head that there is; no sites are kept."""
         rows, weights = whiten(self.basis, features), self.weights(start, encoded)
-        last = len(self.approximations) - 1
-        sums = []
-        for number, approximation in enumerate(self.approximations):
-            own = rows if number == last else rows.copy()
-            sums.append(exact_whitened(own, encoded, self.likelihood, approximation, weights).sums)
-        return None, sums
+        return None, [exact_whitened(rows, encoded, self.likelihood, self.approximation, weights).sums]
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,10 +146,6 @@ class HeadEvidence:
                 )
             )
         return None, sums
-
-
-def _last(damping: Sequence[float]) -> int:
-    return max((head for head, step in enumerate(damping) if step > 0.0), default=-1)
 
 
 def heads_bytes(

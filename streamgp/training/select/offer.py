@@ -10,16 +10,17 @@ import numpy as np
 from streamgp.arrays import FloatArray, IntArray
 from streamgp.inference import Sites, head_from_sites
 from streamgp.inference.active_set import ActiveSet
-from streamgp.inference.ep import FOR_PREDICTION, active_marginals
+from streamgp.inference.damping import FOR_PREDICTION
+from streamgp.inference.ep import active_marginals
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.passes.candidates import Pool
 from streamgp.posterior import Snapshot
-from streamgp.selection.predictive import Fit, predictive_fit
-from streamgp.training.blocks import pieces, selection_of
-from streamgp.training.context import Context
+from streamgp.selection.predictive import Fit, Predictive, predictive_fit
 from streamgp.training.heads import active_set, propagate
-from streamgp.training.state import State
+from streamgp.training.problem import Problem
+from streamgp.training.select.blocks import pieces
+from streamgp.training.stage import Draft
 
 
 class Visited(NamedTuple):
@@ -32,14 +33,16 @@ class Visited(NamedTuple):
     log_evidence: float
 
 
-def offer_block(context: Context, state: State, heads: list[int], pool: Pool) -> Visited:
+def offer_block(
+    problem: Problem, selection: Predictive, draft: Draft, heads: tuple[int, ...], pool: Pool
+) -> Visited:
     """Offer a block to heads that share their active rows (often one alone), part by part."""
-    actives = [state.actives[head] for head in heads]
-    likelihoods = [state.likelihoods[head] for head in heads]
+    actives = [draft.actives[head] for head in heads]
+    likelihoods = [draft.likelihoods[head] for head in heads]
     result = Visited(actives, 0, 0, False, 0.0)
-    for piece in pieces(context, pool, heads, actives[0].rows):
-        targets = [context.head_targets(piece.targets, head) for head in heads]
-        step = _offer(context, state.kernel, likelihoods, result.actives, piece, targets)
+    for piece in pieces(problem, pool, heads, actives[0].rows):
+        targets = [problem.head_targets(piece.targets, head) for head in heads]
+        step = _offer(problem, selection, draft.kernel, likelihoods, result.actives, piece, targets)
         result = Visited(
             step.actives,
             result.entered + step.entered,
@@ -51,7 +54,8 @@ def offer_block(context: Context, state: State, heads: list[int], pool: Pool) ->
 
 
 def _offer(
-    context: Context,
+    problem: Problem,
+    selection: Predictive,
     kernel: Kernel,
     likelihoods: list[Likelihood],
     actives: list[ActiveSet],
@@ -59,9 +63,9 @@ def _offer(
     targets: list[FloatArray],
 ) -> Visited:
     """Score rows and active rows by what is known without them; exchange; converge again."""
-    features = context.inputs(piece.features)
+    features = problem.inputs(piece.features)
     fits = _fits(kernel, likelihoods, actives, features, targets)
-    exchange = selection_of(context).exchange(*fits, context.plan.n_active)
+    exchange = selection.exchange(*fits, problem.plan.n_active)
     stay = np.setdiff1d(np.arange(actives[0].count), exchange.leave)
     changed, log_evidence = [], 0.0
     for active, likelihood, own in zip(actives, likelihoods, targets, strict=True):

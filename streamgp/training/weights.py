@@ -1,37 +1,38 @@
-"""How often rows count, from what was asked for: weights of classes, of rows, and none for rows held out."""
+"""How often rows count: weights of classes and of rows, and none for rows held out."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from streamgp.arrays import FloatArray
+from streamgp.arrays import FloatArray, IntArray
 from streamgp.data import ClassTargets
 from streamgp.errors import ParameterError
 from streamgp.inference.inducing.heads import RowWeights
-from streamgp.training.context import Context, class_counts
+from streamgp.settings import FitSettings
+from streamgp.training.prepare import Prepared
 
 
-def row_weights(context: Context) -> RowWeights:
+def row_weights(prepared: Prepared, settings: FitSettings, held_out: IntArray) -> RowWeights:
     """The weights of all rows; those held out have none."""
-    return RowWeights(
-        np.sort(context.validation.rows), _class_weights(context), _checked_sample_weight(context)
-    )
+    by_class = _class_weights(prepared, settings.class_weight)
+    return RowWeights(np.sort(held_out), by_class, _checked(settings.sample_weight, prepared.rows.n_rows))
 
 
-def _class_weights(context: Context) -> FloatArray | None:
+def _class_weights(prepared: Prepared, wish: Any) -> FloatArray | None:
     """One weight for each class, in their order; ``"balanced"`` gives all classes the same sum."""
-    wish, targets = context.settings.class_weight, context.prepared.targets
-    if wish is None or not isinstance(targets, ClassTargets):
+    if wish is None:
         return None
+    assert isinstance(prepared.targets, ClassTargets)
     if isinstance(wish, str) and wish == "balanced":
-        counts = class_counts(context.prepared)
+        counts = prepared.class_counts
         balanced: FloatArray = counts.sum() / (len(counts) * counts)
         return balanced
     if not isinstance(wish, Mapping):
         raise ParameterError(f"class_weight must be None, 'balanced' or a dict of classes, not {wish!r}")
-    labels = targets.classes.tolist()
+    labels = prepared.targets.classes.tolist()
     unknown = [label for label in wish if label not in labels]
     weights = np.array([float(wish.get(label, 1.0)) for label in labels])
     if unknown or not np.all(np.isfinite(weights) & (weights > 0.0)):
@@ -41,11 +42,9 @@ def _class_weights(context: Context) -> FloatArray | None:
     return weights
 
 
-def _checked_sample_weight(context: Context) -> FloatArray | None:
-    weights = context.settings.sample_weight
+def _checked(weights: FloatArray | None, n_rows: int) -> FloatArray | None:
     if weights is None:
         return None
-    n_rows = context.prepared.rows.n_rows
     if weights.shape != (n_rows,) or not np.all(np.isfinite(weights) & (weights >= 0.0)):
         raise ParameterError(
             f"sample_weight has shape {weights.shape}; it must hold {n_rows} numbers of at least 0, one a row"

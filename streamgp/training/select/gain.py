@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,10 +11,10 @@ from streamgp.inference.inducing.basis import Basis, WhitenedRows, make_basis, w
 from streamgp.inference.inducing.fit import fit_sites
 from streamgp.inference.inducing.updates import CAVITY_FLOOR, update_rows
 from streamgp.selection.inducing import EvidenceGain
-from streamgp.training.context import Context
-from streamgp.training.fitc_evidence import Problem, judged_heads, sample_problem
 from streamgp.training.heads import with_inducing
-from streamgp.training.state import State
+from streamgp.training.problem import Problem
+from streamgp.training.sample import Sampled, judged_heads, sample_rows
+from streamgp.training.stage import Draft, Stage, once
 
 FIRST = 16
 """Inputs at random to begin with."""
@@ -35,41 +34,41 @@ class Misfit(NamedTuple):
     slope: FloatArray
 
 
-def gain_inducing(context: Context, state: State) -> State:
+def gain_inducing(selection: EvidenceGain) -> Stage:
     """Grow the inducing inputs by half of their number again and again; sites are refitted in between."""
-    selection, sample = context.settings.selection, context.sample
-    assert isinstance(selection, EvidenceGain)
-    wanted = min(context.plan.n_active, len(sample.rows))
-    problem = sample_problem(context, selection.rows, judged_heads(context))
-    order = np.argsort(sample.keys, kind="stable")
-    pool = order[: max(wanted, int(selection.candidates_per_input * wanted))]
-    inputs = context.inputs(sample.features[pool])
-    chosen = list(range(min(FIRST, wanted)))
-    while len(chosen) < wanted:
-        until = min(wanted, len(chosen) + max(FIRST, len(chosen) // 2))
-        basis = make_basis(state.kernel, inputs[chosen])
-        misfits = [_misfit(basis, state, problem, place) for place in range(len(problem.heads))]
-        picked = greedy_gains(basis, inputs, problem.inputs, misfits, until - len(chosen), chosen)
-        if not picked:
-            break
-        chosen += picked
-    state = with_inducing(state, inputs[chosen], sample.rows[pool][chosen])
-    return replace(
-        state.told(n_active=[len(chosen)], rows=len(problem.inputs)), phase=context.after_selection
-    )
+
+    def work(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
+        sample = problem.sample
+        wanted = min(problem.plan.n_active, len(sample.rows))
+        rows = sample_rows(problem, selection.rows, judged_heads(problem))
+        pool = problem.sample_order(max(wanted, int(selection.candidates_per_input * wanted)))
+        inputs = problem.inputs(sample.features[pool])
+        chosen = list(range(min(FIRST, wanted)))
+        while len(chosen) < wanted:
+            until = min(wanted, len(chosen) + max(FIRST, len(chosen) // 2))
+            basis = make_basis(draft.kernel, inputs[chosen])
+            misfits = [_misfit(basis, draft, rows, place) for place in range(len(rows.heads))]
+            picked = greedy_gains(basis, inputs, rows.inputs, misfits, until - len(chosen), chosen)
+            if not picked:
+                break
+            chosen += picked
+        draft = with_inducing(draft, inputs[chosen], sample.rows[pool][chosen])
+        return draft, {"n_active": [len(chosen)], "rows": len(rows.inputs)}
+
+    return once("select: gain", work)
 
 
-def _misfit(basis: Basis, state: State, problem: Problem, place: int) -> Misfit:
-    likelihood = state.likelihoods[problem.heads[place]]
-    rows, targets = problem.rows(place), problem.targets[place]
+def _misfit(basis: Basis, draft: Draft, sampled: Sampled, place: int) -> Misfit:
+    likelihood = draft.likelihoods[sampled.heads[place]]
+    rows, targets = sampled.rows(place), sampled.targets[place]
     fit = fit_sites(basis, likelihood, rows, tolerance=TOLERANCE, max_sweeps=MOST_SWEEPS, hold=True)
-    seen = whiten(basis, problem.inputs)
+    seen = whiten(basis, sampled.inputs)
     projected = seen.features @ fit.posterior.spread
     mean, variance = projected @ fit.posterior.projected_targets, np.square(projected).sum(axis=1)
     floor = CAVITY_FLOOR[basis.dtype]
     update = update_rows(likelihood, targets, fit.sites, mean, variance, seen.residual_variance, 1.0, floor)
     slope = 0.5 * (update.slope**2 - update.curvature)
-    weights = problem.weights
+    weights = sampled.weights
     return Misfit(weights * update.precision_gap, weights * fit.sites.precision, weights * slope)
 
 

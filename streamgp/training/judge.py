@@ -10,13 +10,13 @@ from streamgp.arrays import Array, FloatArray
 from streamgp.passes.blas import single_threaded_blas
 from streamgp.passes.run import available_threads
 from streamgp.posterior import Snapshot
-from streamgp.training.context import Context
+from streamgp.training.problem import Problem
 
 BLOCK = 512
 """Rows at a time: their kernel block is small beside the factor."""
 
 
-def marginals_in_memory(context: Context, snapshot: Snapshot, stored: Array) -> tuple[FloatArray, FloatArray]:
+def marginals_in_memory(problem: Problem, snapshot: Snapshot, stored: Array) -> tuple[FloatArray, FloatArray]:
     """Latent means and variances of rows as stored, by the first head of a snapshot and in its precision.
 
     Shapes: stored (n, p) → (n,), (n,).  Cost: O(n d (p + d)), blocks side by side.
@@ -25,7 +25,7 @@ def marginals_in_memory(context: Context, snapshot: Snapshot, stored: Array) -> 
 
     def fill(start: int) -> None:
         here = slice(start, start + BLOCK)
-        marginals = snapshot.marginals(context.inputs(stored[here], snapshot.dtype))
+        marginals = snapshot.marginals(problem.inputs(stored[here], snapshot.dtype))
         assert marginals.variance is not None
         mean[here], variance[here] = marginals.mean[:, 0], marginals.variance[:, 0]
 

@@ -1,9 +1,8 @@
-"""Steps of L-BFGS-B that no interruption loses: every evaluation goes into the state that is saved."""
+"""Steps of L-BFGS-B that no interruption loses: every evaluation goes into the record that is saved."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -14,7 +13,9 @@ from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.persistence import EvaluationLog
 from streamgp.persistence.evaluations import Objective
-from streamgp.training.state import State
+
+Evaluations = dict[str, FloatArray]
+"""The log of an optimisation under way, as arrays; empty before its first evaluation."""
 
 
 class Slopes(Protocol):
@@ -33,30 +34,47 @@ class Slopes(Protocol):
         """Its gradient by ``likelihood.parameters``."""
 
 
-def logged(objective: Objective, state: State, save: Callable[[State], None]) -> EvaluationLog:
-    """The objective, answered from what the state remembers and saved with it after every evaluation."""
-    return EvaluationLog(
-        objective,
-        state.evaluations or None,
-        on_evaluation=lambda log: save(replace(state, evaluations=log.arrays())),
-    )
+def logged(
+    objective: Objective, evaluations: Evaluations, save: Callable[[Evaluations], None]
+) -> EvaluationLog:
+    """The objective, answered from earlier evaluations; ``save`` is given all of them after each new one."""
+    return EvaluationLog(objective, evaluations or None, on_evaluation=lambda log: save(log.arrays()))
+
+
+class _OutOfTimeError(Exception):
+    """Ends an optimisation between two evaluations."""
 
 
 def descend(
-    log: EvaluationLog, start: FloatArray, bounds: FloatArray, steps: int, evaluations: int
+    log: EvaluationLog,
+    start: FloatArray,
+    bounds: FloatArray,
+    steps: int,
+    evaluations: int,
+    is_late: Callable[[], bool],
 ) -> tuple[FloatArray, float]:
-    """At most so many steps downhill, none begun after so many evaluations: where they end, and the value.
+    """At most so many steps downhill: where they end, and the value there.
 
+    No step is begun after so many evaluations. When time is up, the best point so far is the end.
     Shapes: start (n,), bounds (n, 2).
     """
-    found = minimize(
-        log.__call__,
-        np.clip(start, bounds[:, 0], bounds[:, 1]),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=list(bounds),
-        options={"maxiter": steps, "maxfun": evaluations},
-    )
+
+    def evaluate(point: FloatArray) -> tuple[float, FloatArray]:
+        if len(log) and not log.is_replaying and is_late():
+            raise _OutOfTimeError
+        return log(point)
+
+    try:
+        found = minimize(
+            evaluate,
+            np.clip(start, bounds[:, 0], bounds[:, 1]),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=list(bounds),
+            options={"maxiter": steps, "maxfun": evaluations},
+        )
+    except _OutOfTimeError:
+        return log.best
     return np.asarray(found.x), float(found.fun)
 
 

@@ -1,0 +1,290 @@
+"""Settings of the public interface, checked at the door: what is asked for, and what cannot go together.
+
+The settings of a selection live in :mod:`streamgp.selection`; all of them can be imported from here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from streamgp.arrays import FloatArray
+from streamgp.budget import parse_size
+from streamgp.data.standardize import Standardize
+from streamgp.errors import ParameterError
+from streamgp.inference.inducing.basis import Approximation
+from streamgp.kernels import Kernel, kernel_from_json
+from streamgp.likelihoods import Likelihood, likelihood_from_json
+from streamgp.posterior import Precision
+from streamgp.posterior.precision import check_precision
+from streamgp.selection import FPASS, IVM, PASS, EvidenceGain, Kmeans, Random
+
+
+@dataclass(frozen=True)
+class ADF:
+    """Assumed density filtering: each site of the active set is visited once, as in the IVM.
+
+    Parameters
+    ----------
+    calibrate : bool
+        Rescale latent means and variances by the density of training rows, each as if left out.
+    """
+
+    calibrate: bool = True
+
+
+@dataclass(frozen=True)
+class EP:
+    """Expectation propagation on the active set, until nothing changes.
+
+    Parameters
+    ----------
+    calibrate : bool
+        Rescale latent means and variances by the density of training rows, each as if left out.
+    """
+
+    calibrate: bool = True
+
+
+@dataclass(frozen=True)
+class FITC:
+    """Generalized FITC: expectation propagation over all rows, with the active set as inducing inputs.
+
+    Parameters
+    ----------
+    residual : float or "auto"
+        How much of what the inducing inputs leave unexplained of a row counts. 1 is FITC, 0 the projected
+        process (DTC).
+    power : float or "auto"
+        Power of expectation propagation. 1 is EP, towards 0 it becomes variational.
+    learn_inducing : bool or "auto"
+        Whether learning moves the inducing inputs. "auto": where they are at most 4000 numbers in all.
+    tolerance : float
+        Sweeps end when tilted moments and posterior agree as closely as this.
+    most_sweeps : int
+        Sweeps over all rows at most.
+
+    "auto" keeps residual and power at 1 unless rows held out prefer another pair by more than a standard
+    error of their log density. The kernel's variance (for real targets, the noise) is refitted for each pair.
+    """
+
+    residual: float | Literal["auto"] = "auto"
+    power: float | Literal["auto"] = "auto"
+    learn_inducing: bool | Literal["auto"] = "auto"
+    tolerance: float = 1e-3
+    most_sweeps: int = 60
+
+    def __post_init__(self) -> None:
+        for name in ("residual", "power"):
+            value = getattr(self, name)
+            if value != "auto" and (isinstance(value, bool | str) or not isinstance(value, int | float)):
+                raise ParameterError(f"{name} must be 'auto' or a number, not {value!r}")
+        Approximation(*(1.0 if each == "auto" else float(each) for each in (self.residual, self.power)))
+        if self.learn_inducing not in (True, False, "auto"):
+            raise ParameterError(f"learn_inducing must be True, False or 'auto', not {self.learn_inducing!r}")
+        if not self.tolerance > 0.0 or self.most_sweeps < 1:
+            raise ParameterError(
+                f"tolerance must be above 0 and most_sweeps at least 1, not {self.tolerance!r} and "
+                f"{self.most_sweeps!r}"
+            )
+
+
+Selection = IVM | PASS | FPASS | Random | Kmeans | EvidenceGain
+Inference = ADF | EP | FITC
+
+SELECTIONS: dict[str, type[Selection]] = {
+    "ivm": IVM,
+    "pass": PASS,
+    "fpass": FPASS,
+    "random": Random,
+    "kmeans": Kmeans,
+    "gain": EvidenceGain,
+}
+INFERENCES: dict[str, type[Inference]] = {"adf": ADF, "ep": EP, "fitc": FITC}
+LEARNING = (True, False, "constant", "hybrid", "evidence", "passes")
+
+
+@dataclass(frozen=True, eq=False)
+class FitSettings:
+    """What a fit is asked for; names and meanings are those of the estimators' parameters.
+
+    ``inference`` None, ``multiclass`` "auto", ``learning`` True and so on are left to the recipe.
+    """
+
+    n_active: int
+    selection: Selection
+    inference: Inference | None
+    multiclass: str
+    kernel: Kernel | None
+    likelihood: Likelihood | None
+    learning: bool | str
+    class_weight: Any
+    sample_weight: FloatArray | None
+    standardize: Standardize
+    precision: Precision
+    memory_budget: int
+    validation: Any
+    max_seconds: float | None
+    seed: int
+    client: Any
+    checkpoint: Any
+    scratch: Any
+    progress: bool | None
+
+
+def fit_settings(parameters: dict[str, Any], seed: int, sample_weight: Any = None) -> FitSettings:
+    """The settings of a fit from an estimator's parameters: each is checked alone, then with the others."""
+    known = {field.name for field in dataclasses.fields(FitSettings)}
+    checked = {name: value for name, value in parameters.items() if name in known}
+    settings = FitSettings(
+        **checked
+        | {
+            "n_active": _count("n_active", parameters["n_active"]),
+            "selection": _chosen("selection", parameters["selection"], SELECTIONS),
+            "inference": _inference(parameters["inference"]),
+            "multiclass": _one_of("multiclass", parameters.get("multiclass", "auto"), MULTICLASS),
+            "learning": _one_of("learn_hyperparameters", parameters["learn_hyperparameters"], LEARNING),
+            "class_weight": parameters.get("class_weight"),
+            "memory_budget": parse_size(parameters["memory_budget"]),
+            "max_seconds": _seconds(parameters["max_seconds"]),
+            "sample_weight": None if sample_weight is None else np.asarray(sample_weight, np.float64),
+            "seed": seed,
+        }
+    )
+    check_precision(settings.precision)
+    check_together(settings)
+    return settings
+
+
+MULTICLASS = ("auto", "per_class", "shared")
+
+
+def check_together(settings: FitSettings) -> None:
+    """Refuse settings of which one would be ignored, with both named."""
+    selection, inference, learning = settings.selection, settings.inference, settings.learning
+    inducing, predictive = isinstance(selection, Kmeans | EvidenceGain), isinstance(selection, PASS | FPASS)
+    over_all_rows = isinstance(inference, FITC) or (inference is None and inducing)
+    name = type(selection).__name__
+    pairs = [
+        (inducing and not over_all_rows, f"selection={name}(...)", "inference='fitc'"),
+        (predictive and isinstance(inference, ADF), f"selection={name}(...)", "inference='ep' or 'fitc'"),
+        (settings.class_weight is not None and not over_all_rows, "class_weight", "inference='fitc'"),
+        (settings.sample_weight is not None and not over_all_rows, "sample_weight", "inference='fitc'"),
+        (settings.scratch is not None and not over_all_rows, "scratch", "inference='fitc'"),
+        (learning == "passes" and not over_all_rows, "learn_hyperparameters='passes'", "inference='fitc'"),
+        (
+            over_all_rows and settings.multiclass == "per_class",
+            "multiclass='per_class'",
+            "inference='adf' or 'ep': with 'fitc' all classes share their inducing inputs",
+        ),
+        (
+            isinstance(inference, FITC)
+            and inference.learn_inducing is True
+            and learning not in (True, "evidence", "passes"),
+            "learn_inducing=True",
+            "the evidence: learn_hyperparameters=True, 'evidence' or 'passes'",
+        ),
+        (
+            predictive and getattr(selection, "update_every", None) is not None and learning in NO_UPDATES,
+            f"{name}(update_every=...)",
+            f"learn_hyperparameters=True, 'evidence' or 'passes', not {learning!r}",
+        ),
+    ]
+    for cannot_act, one, other in pairs:
+        if cannot_act:
+            raise ParameterError(f"{one} goes only with {other}")
+
+
+NO_UPDATES = (False, "constant", "hybrid")
+
+
+def refuse_for_real_targets(settings: FitSettings) -> None:
+    """Refuse what only classes have, once the targets are known to be real numbers."""
+    for name, value, default in (
+        ("multiclass", settings.multiclass, "auto"),
+        ("class_weight", settings.class_weight, None),
+    ):
+        if value != default:
+            raise ParameterError(
+                f"{name}={value!r} is for classes, but the targets are real numbers: leave it out, or give "
+                f"task='classification'"
+            )
+
+
+def _count(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise ParameterError(f"{name} must be an integer of at least 1, not {value!r}")
+    return int(value)
+
+
+def _seconds(value: Any) -> float | None:
+    if value is None:
+        return None
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float | np.number)
+        or not 0.0 < value < math.inf
+    ):
+        raise ParameterError(f"max_seconds must be None or a number above 0, not {value!r}")
+    return float(value)
+
+
+def _one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> Any:
+    if not isinstance(value, bool | str) or value not in allowed:
+        raise ParameterError(f"{name} must be one of {', '.join(map(repr, allowed))}, not {value!r}")
+    return value
+
+
+def _chosen(name: str, value: Any, known: dict[str, Any]) -> Any:
+    """Settings as given, or the defaults of the kind that a string names."""
+    if isinstance(value, tuple(known.values())):
+        return value
+    if not isinstance(value, str) or value not in known:
+        words = ", ".join(map(repr, known))
+        objects = ", ".join(f"{kind.__name__}(...)" for kind in known.values())
+        raise ParameterError(f"{name}={value!r} is not known; use {words}, or settings: {objects}")
+    return known[value]()
+
+
+def _inference(value: Any) -> Inference | None:
+    if isinstance(value, str) and value == "auto":
+        return None
+    found: Inference = _chosen("inference", value, INFERENCES)
+    return found
+
+
+# Parameters of an estimator on disk: plain values, settings objects, kernels and likelihoods.
+
+_KINDS = {kind.__name__: kind for kind in (*SELECTIONS.values(), *INFERENCES.values())}
+
+
+def parameter_to_json(value: Any) -> Any:
+    """A parameter as JSON, None where it cannot be written down (a client, rows of a validation set)."""
+    if type(value).__name__ in _KINDS:
+        return {"settings": type(value).__name__, "fields": dataclasses.asdict(value)}
+    if isinstance(value, Kernel | Likelihood):
+        try:
+            return {"kernel" if isinstance(value, Kernel) else "likelihood": value.to_json()}
+        except ParameterError:  # a likelihood of the user's own that is not registered
+            return None
+    if isinstance(value, dict) and all(isinstance(part, str | int | float) for part in value.values()):
+        pairs = [[label.item() if isinstance(label, np.generic) else label, w] for label, w in value.items()]
+        return {"weights": pairs} if all(isinstance(label, str | int | float) for label, _ in pairs) else None
+    return value if isinstance(value, str | int | float) else None
+
+
+def parameter_from_json(document: Any) -> Any:
+    """The parameter that was written."""
+    if not isinstance(document, dict):
+        return document
+    if "settings" in document:
+        return _KINDS[document["settings"]](**document["fields"])
+    if "weights" in document:
+        return dict(document["weights"])
+    if "kernel" in document:
+        return kernel_from_json(document["kernel"])
+    return likelihood_from_json(document["likelihood"])

@@ -1,0 +1,1 @@
+"""What the active set then says about all rows."""

@@ -1,0 +1,206 @@
+"""What all stages of a fit share, frozen: the rows, a sample of them in memory, the plan, the clock."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from streamgp.arrays import Array, FloatArray, IntArray
+from streamgp.data import Span
+from streamgp.data.targets import ClassTargets, head_targets, n_heads
+from streamgp.errors import ParameterError
+from streamgp.inference.inducing.heads import RowWeights
+from streamgp.passes import PassSettings
+from streamgp.passes.block import Visitor
+from streamgp.passes.candidates import PickRows, Pool, smallest
+from streamgp.passes.run import run_pass
+from streamgp.passes.scratch import Scratch
+from streamgp.posterior import Snapshot, choose_dtype
+from streamgp.selection import RowKeys, key_bounds, stratified_quotas
+from streamgp.settings import FitSettings
+from streamgp.training.plan import MemoryPlan
+from streamgp.training.prepare import Prepared
+
+T = TypeVar("T")
+
+VALIDATION_SHARE = 0.05
+MOST_VALIDATION_ROWS = 10_000
+FEWEST_ROWS_TO_HOLD_OUT = 400
+"""Below so many rows every one is needed for learning."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """Inputs of every stage; frozen for the whole fit.
+
+    ``sample`` are random rows in memory, stratified by class; ``held_out`` rows, also in memory, are never
+    learned from. ``groups`` are the heads that share their active rows: all of them, or each on its own.
+    """
+
+    prepared: Prepared
+    plan: MemoryPlan
+    settings: FitSettings
+    sample: Pool
+    held_out: Pool
+    groups: tuple[tuple[int, ...], ...]
+    weights: RowWeights
+    started: float
+    scratch: Scratch | None = None
+
+    @property
+    def n_heads(self) -> int:
+        """Number of latent functions."""
+        return n_heads(self.prepared.targets)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the store, those held out among them."""
+        return self.prepared.rows.n_rows
+
+    @property
+    def n_features(self) -> int:
+        """Features of a row."""
+        return self.prepared.rows.n_features
+
+    @property
+    def is_classification(self) -> bool:
+        """Whether targets are classes."""
+        return isinstance(self.prepared.targets, ClassTargets)
+
+    @property
+    def holds_all_rows(self) -> bool:
+        """Whether the sample is the whole training set: then no pass is needed to find candidates."""
+        return len(self.sample.rows) + len(self.held_out.rows) == self.n_rows
+
+    @cached_property
+    def pass_settings(self) -> PassSettings:
+        """How passes run."""
+        return pass_settings(self.plan, self.settings)
+
+    def inputs(self, stored: Array, dtype: DTypeLike = np.float64) -> Array:
+        """Stored features as the model sees them: standardised, exactly unless in float32."""
+        return self.prepared.standardizer.apply(stored, dtype)
+
+    def head_targets(self, encoded: FloatArray, head: int) -> FloatArray:
+        """What a head has to learn from encoded targets."""
+        return head_targets(self.prepared.targets, encoded, head)
+
+    def sample_order(self, size: int | None = None) -> IntArray:
+        """Places of the sample in the order of their keys, which is random; the first ``size`` of them."""
+        return np.argsort(self.sample.keys, kind="stable")[:size]
+
+    def generator(self, *purpose: int) -> np.random.Generator:
+        """A random stream of its own for a purpose: step, head, ..."""
+        return np.random.default_rng([self.settings.seed, *purpose])
+
+    def row_keys(self, step: int) -> RowKeys:
+        """Keys of all rows, new in every step."""
+        return RowKeys(_entropy(self.settings.seed, 1 + step))
+
+    def seconds(self) -> float:
+        """Time since the fit began."""
+        return time.monotonic() - self.started
+
+    def is_late(self) -> bool:
+        """Whether ``max_seconds`` have passed."""
+        return self.settings.max_seconds is not None and self.seconds() > self.settings.max_seconds
+
+    def run_pass(self, visitor: Visitor[T], dtype: DTypeLike, label: str) -> T:
+        """A pass over the training rows without a posterior."""
+        reading = self.prepared.reading(dtype)
+        return run_pass(self.prepared.rows, visitor, self.pass_settings, reading=reading, label=label)
+
+    def run_snapshot_pass(
+        self, visitor: Visitor[T], snapshot: Snapshot, label: str, spans: Iterable[Span] | None = None
+    ) -> T:
+        """A pass of a posterior over the training rows, at a time when no stubs are held."""
+        tasks = self.plan.tasks_at(snapshot.dtype.itemsize)
+        return run_pass(
+            self.prepared.rows,
+            visitor,
+            replace(self.pass_settings, tasks_in_flight=tasks),
+            reading=self.prepared.reading(snapshot.dtype),
+            snapshot=snapshot,
+            spans=spans,
+            label=label,
+        )
+
+    def in_pass_precision(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot in the precision that passes over these rows need."""
+        probe = self.inputs(self.sample.features[:256])
+        return snapshot.astype(choose_dtype(self.settings.precision, snapshot, probe, self.n_rows))
+
+    def sample_weights(self, encoded: FloatArray) -> FloatArray:
+        """How many training rows each row of the sample stands for: rare classes were drawn more often."""
+        counts = self.prepared.class_counts
+        if len(counts) == 1:
+            return np.ones(len(encoded))
+        codes = encoded.astype(np.intp)
+        drawn = np.bincount(codes, minlength=len(counts))
+        ratio: FloatArray = (counts / np.maximum(drawn, 1))[codes]
+        weights: FloatArray = ratio * (len(encoded) / ratio.sum())
+        return weights
+
+
+def pass_settings(plan: MemoryPlan, settings: FitSettings) -> PassSettings:
+    """How passes of this plan run."""
+    return PassSettings(plan.rows_per_block, plan.tasks_in_flight, settings.client, settings.progress)
+
+
+def draw_sample(
+    prepared: Prepared, plan: MemoryPlan, settings: FitSettings, size: int, validation: Any
+) -> tuple[Pool, Pool]:
+    """Rows held in memory: a stratified random sample to choose from, and held-out rows; in one pass.
+
+    Rare classes get at least a quarter of an equal part of the sample; held-out rows are drawn by share.
+    """
+    counts = prepared.class_counts
+    named, share = _validation(validation, prepared.rows.n_rows)
+    held_out = stratified_quotas(counts, min(share, size // 4 if size < counts.sum() else share))
+    quotas = np.minimum(counts, held_out + stratified_quotas(counts, size, least_share=0.25))
+    keys = RowKeys(_entropy(settings.seed, 0))
+    visitor = PickRows(keys, quotas, key_bounds(quotas, counts), always=named)
+    pools = run_pass(
+        prepared.rows,
+        visitor,
+        pass_settings(plan, settings),
+        reading=prepared.reading(np.float32),
+        label="sample",
+    )
+    pool = visitor.pooled(pools)
+    del pools  # as large as the pool itself
+    chosen = np.isin(pool.rows, named)
+    for code, quota in enumerate(held_out):
+        one_class = len(held_out) == 1
+        members = np.arange(len(pool.rows)) if one_class else np.flatnonzero(pool.targets == code)
+        chosen[members[smallest(pool.keys[members], int(quota))]] = True
+    return pool.take(np.flatnonzero(~chosen)), pool.take(np.flatnonzero(chosen))
+
+
+def _entropy(seed: int, purpose: int) -> int:
+    return int(np.random.SeedSequence([seed, purpose]).generate_state(1, np.uint64)[0])
+
+
+def _validation(validation: Any, n_rows: int) -> tuple[IntArray, int]:
+    """Named rows, and how many more to draw."""
+    nobody = np.zeros(0, np.int64)
+    if validation is None:
+        enough = n_rows >= FEWEST_ROWS_TO_HOLD_OUT
+        return nobody, min(int(VALIDATION_SHARE * n_rows), MOST_VALIDATION_ROWS) if enough else 0
+    if validation is False:
+        return nobody, 0
+    if isinstance(validation, float) and 0 <= validation < 1:
+        return nobody, int(validation * n_rows)
+    rows = np.unique(np.asarray(validation))
+    if rows.dtype.kind not in "iu" or rows.ndim != 1 or rows.size == 0 or rows[0] < 0 or rows[-1] >= n_rows:
+        raise ParameterError(
+            f"validation must be None, False, a share below 1 or row numbers from 0 to {n_rows - 1}, "
+            f"not {validation!r}"
+        )
+    return rows.astype(np.int64), 0

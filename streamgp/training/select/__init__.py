@@ -1,0 +1,1 @@
+"""Choosing active rows, or inducing inputs."""
