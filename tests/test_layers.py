@@ -15,6 +15,7 @@ LAYERS = [  # top to bottom; rooms of one line never import each other
     {"__init__"},
     {"estimators"},
     {"training"},
+    {"settings"},
     {"selection", "inference"},
     {"passes"},
     {"posterior", "persistence"},
@@ -32,6 +33,11 @@ ALLOWED = {  # outside library: rooms that may use it
     "sklearn": {"estimators"},
 }
 MODULES = sorted(PACKAGE.rglob("*.py"))
+TRAINING = [  # walls inside of training, top to bottom; rooms of one line never import each other
+    {"fit"},
+    {"recipe"},
+    {"learn", "select", "infer", "calibrate"},
+]
 
 
 def room_of(path: Path) -> str:
@@ -59,6 +65,20 @@ def test_module_imports_only_what_its_room_may(path):
             assert target == room or below, f"{room} must not import {name}"
         elif top in ALLOWED:
             assert room in ALLOWED[top], f"{top} does not belong into {room}"
+
+
+@pytest.mark.parametrize(
+    "path", sorted((PACKAGE / "training").rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE))
+)
+def test_stages_do_not_know_each_other(path):
+    level = {room: number for number, rooms in enumerate(TRAINING) for room in rooms}
+    room = path.relative_to(PACKAGE / "training").parts[0].removesuffix(".py")
+    for name in imports(path):
+        if name.startswith("streamgp.training."):
+            target = name.split(".")[2]
+            below = level.get(target, len(TRAINING)) > level.get(room, len(TRAINING))
+            shared = target not in level and room not in level
+            assert target == room or below or shared, f"training/{room} must not import {name}"
 
 
 def test_every_room_has_a_place():

@@ -89,7 +89,7 @@ def fit_and_score(
     model.fit_stream((split.X_train, split.y_train))
     seconds = time.perf_counter() - begun
     score = model.evaluate_stream((split.X_test, split.y_test))
-    chosen = next((e for e in model.history_ if e["phase"] == "approximate"), {})
+    chosen = next((e for e in model.history_ if e["stage"] == "infer: approximation"), {})
     return {
         "rows": len(split.y_train),
         "inducing": len(model.model_.snapshot.active_inputs),
@@ -100,6 +100,6 @@ def fit_and_score(
         "selection": str(settings["selection"]),
         "residual": chosen.get("residual"),
         "power": chosen.get("power"),
-        "sweeps": sum(entry["phase"] == "site_sweep" for entry in model.history_),
+        "sweeps": sum(entry["stage"] == "infer: all rows" for entry in model.history_),
         "kernel": repr(model.kernel_),
     }

@@ -103,7 +103,7 @@ def main() -> None:
             random_state=seed,
         ).fit_stream((X, y))
         seconds = time.perf_counter() - begun
-        (told,) = [entry for entry in model.history_ if entry["phase"] == "infer"]
+        (told,) = [entry for entry in model.history_ if entry["stage"] == "infer: ep"]
         kernel, likelihood = model.kernel_, model.likelihood_[0]
         row = {
             "digit": options.digit,

@@ -31,7 +31,7 @@ def fit_ten(digits: Digits, n_active: int, **parameters: Any) -> tuple[StreamGPC
     begun = time.perf_counter()
     model.fit_stream((digits.X_train, digits.y_train))
     seconds = time.perf_counter() - begun
-    (inferred,) = [entry for entry in model.history_ if entry["phase"] == "infer"] or [{}]
+    (inferred,) = [entry for entry in model.history_ if entry["stage"] == "infer: ep"] or [{}]
     row = {
         "rows": len(digits.y_train),
         "seconds": round(seconds, 1),

@@ -99,7 +99,7 @@ def measure(path: Path, options: argparse.Namespace) -> None:
         "error_percent": round(100 * score.error, 3),
         "log_loss": round(score.log_loss, 4),
         "precision": str(model.model_.snapshot.dtype),
-        "stages": [[entry["phase"], round(entry["seconds"], 2)] for entry in model.history_],
+        "stages": [[entry["stage"], round(entry["seconds"], 2)] for entry in model.history_],
     }
     print(json.dumps(result))
 

@@ -83,7 +83,7 @@ def main() -> None:
                 memory_budget=options.memory_budget,
                 random_state=0,
             ).fit_stream(path)
-            blocks = [entry for entry in model.history_ if entry["phase"] == "sweep"]
+            blocks = [entry for entry in model.history_ if entry["stage"] == "select: exchange"]
             streamed = [entry for entry in blocks if entry["from_disk"]]
             sweep, read = (sum(entry[key] for entry in streamed) for key in ("seconds", "read_seconds"))
             one_pass = pass_seconds(model, path, options.memory_budget)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import numpy as np
+
+S = TypeVar("S")
+R = TypeVar("R")
 
 FOR_PREDICTION = 1e-3
 """Moment residual that is small enough for marginals."""
@@ -41,3 +45,24 @@ class Damped(NamedTuple):
     def after_first(self, skipped: int) -> Damped:
         """The state after a sweep that started from moments of other rows: its residual says nothing yet."""
         return self._replace(sweeps=self.sweeps + 1, skipped=skipped)
+
+
+Sweep = Callable[[S, Damped], tuple[S, R, float, int]]
+"""(state, progress) → next state, result if it is the last sweep, moment residual, rows without a cavity."""
+
+
+def iterate(
+    sweep: Sweep[S, R], state: S, progress: Damped, *, tolerance: float, most_sweeps: int
+) -> tuple[R, Damped]:
+    """Sweep until converged, or often enough: the result of the best sweep, and the progress at its residual.
+
+    The last sweep is the best one if it has converged, else the one of the smallest residual.
+    """
+    best: list[R] = []
+    smallest = np.inf
+    while not progress.converged and progress.sweeps < most_sweeps:
+        state, result, residual, skipped = sweep(state, progress)
+        progress = progress.after(residual, skipped, tolerance)
+        if not best or progress.converged or residual < smallest:
+            best, smallest = [result], residual
+    return best[0], progress._replace(residual=smallest)

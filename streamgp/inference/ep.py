@@ -9,14 +9,13 @@ import numpy as np
 from scipy.linalg.blas import dger
 
 from streamgp.arrays import FloatArray
-from streamgp.inference.damping import FOR_PREDICTION
+from streamgp.inference.damping import FOR_PREDICTION, Damped, iterate
 from streamgp.inference.sites import Sites, inverse_factor
 from streamgp.likelihoods import Likelihood
 from streamgp.likelihoods.base import TiltedSites
 
 PARALLEL_SWEEPS = 100
 SEQUENTIAL_SWEEPS = 30
-LEAST_DAMPING = 0.1
 LEAST_PRECISION = 1e-12
 """Precision of a site, times the row's prior variance, below which it is lifted: where a likelihood is not
 log-concave a flat site may carry a mean, and the factor needs some precision to carry it."""
@@ -93,17 +92,23 @@ def expectation_propagation(
     Oracle: tests/reference/ep_dense.py
     """
     least = LEAST_PRECISION / np.maximum(gram.diagonal(), 1e-300)
-    sites = _floored(Sites(least, np.zeros(len(gram))) if start is None else start, least)
-    found, proposal = _look(gram, targets, likelihood, sites, 1, tolerance)
-    best, damping = found, 1.0
-    while not best.converged and found.sweeps < parallel_sweeps:
-        before, sites = found.residual, _damped(found.sites, _floored(proposal, least), damping)
-        found, proposal = _look(gram, targets, likelihood, sites, found.sweeps + 1, tolerance)
-        rises = found.residual > before
-        damping = max(LEAST_DAMPING, 0.5 * damping) if rises else min(1.0, 1.25 * damping)
-        best = found if found.residual < best.residual else best
-    improved, sweeps = True, found.sweeps
-    while not best.converged and improved and sweeps < found.sweeps + sequential_sweeps:
+
+    def sweep(sites: Sites, progress: Damped) -> tuple[Sites, Propagated, float, int]:
+        found, proposal = _look(gram, targets, likelihood, sites, progress.sweeps + 1, tolerance)
+        # The residual is known before the sites move, so that it decides about this step already.
+        step = progress.after(found.residual, 0, tolerance).step
+        return _damped(sites, _floored(proposal, least), step), found, found.residual, 0
+
+    flat = Sites(least, np.zeros(len(gram)))
+    best, progress = iterate(
+        sweep,
+        _floored(flat if start is None else start, least),
+        Damped(1.0),
+        tolerance=tolerance,
+        most_sweeps=parallel_sweeps,
+    )
+    improved, sweeps = True, progress.sweeps
+    while not best.converged and improved and sweeps < progress.sweeps + sequential_sweeps:
         sweeps += 1
         sites = _sequential_sweep(gram, targets, likelihood, best.sites, least)
         last, _ = _look(gram, targets, likelihood, sites, sweeps, tolerance)

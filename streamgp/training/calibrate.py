@@ -51,5 +51,7 @@ def left_out(
     mean, variance = np.empty(len(rows)), np.empty(len(rows))
     included = is_among(rows, np.sort(active.rows[: active.count]))
     for chosen, posterior in ((included, snapshot), (~included, problem.in_pass_precision(snapshot))):
-        mean[chosen], variance[chosen] = marginals_in_memory(problem, posterior, stored[chosen])
+        found = marginals_in_memory(posterior, stored[chosen], problem)
+        assert found.variance is not None
+        mean[chosen], variance[chosen] = found.mean[:, 0], found.variance[:, 0]
     return left_out_marginals(active, rows, mean, variance)

@@ -32,7 +32,7 @@ from streamgp.training.plan import Demand, MemoryPlan, make_plan
 from streamgp.training.prepare import Prepared, prepare
 from streamgp.training.problem import Problem, draw_sample, pass_settings
 from streamgp.training.recipe import Choices, Traits, compose, inference_of, resolve
-from streamgp.training.stage import Draft, History, describe, run
+from streamgp.training.stage import Draft, History, Recipe, describe, run
 from streamgp.training.weights import row_weights
 
 logger = logging.getLogger(__name__)
@@ -51,11 +51,26 @@ class Fitted(NamedTuple):
 
 def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
     """A model of the rows."""
+    problem, recipe, draft = begin(rows, task, settings)
+    folder = None
+    if settings.checkpoint is not None:
+        folder = CheckpointFolder(Path(settings.checkpoint), identity=_identity(problem))
+    needed = problem.plan.scratch_bytes
+    with ExitStack() as stack:
+        if needed:
+            space = scratch_space(settings.scratch, settings.checkpoint, needed, settings.client)
+            problem = replace(problem, scratch=stack.enter_context(space))
+        draft, history = run(recipe, problem, draft, folder)
+    return Fitted(_model(problem, draft), history, describe(recipe))
+
+
+def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recipe, Draft]:
+    """Plan, read all rows once, and compose: the problem, the stages, and the draft that they start from."""
     started = time.monotonic()
     plan, prepared = _prepared(rows, task, settings)
+    heads = n_heads(prepared.targets)
     traits = Traits(
         n_features=rows.n_features,
-        n_heads=n_heads(prepared.targets),
         n_active=plan.n_active,
         is_classification=not isinstance(prepared.targets, RealTargets),
         has_common_scale=prepared.standardizer.is_common,
@@ -63,22 +78,13 @@ def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
     choices, recipe = resolve(settings, traits), compose(settings, traits)
     logger.info("recipe: %s", describe(recipe))
     problem = _make_problem(prepared, plan, settings, choices, started)
-    kernel = choices.starts.default(problem) if settings.kernel is None else settings.kernel
     draft = Draft(
-        kernel,
+        choices.starts.default(problem) if settings.kernel is None else settings.kernel,
         _likelihoods(prepared, settings.likelihood),
-        (ActiveSet.empty(0, rows.n_features),) * traits.n_heads,
-        (UNCALIBRATED,) * traits.n_heads,
+        (ActiveSet.empty(0, rows.n_features),) * heads,
+        (UNCALIBRATED,) * heads,
     )
-    folder = None
-    if settings.checkpoint is not None:
-        folder = CheckpointFolder(Path(settings.checkpoint), identity=_identity(problem))
-    with ExitStack() as stack:
-        if plan.scratch_bytes:
-            space = scratch_space(settings.scratch, settings.checkpoint, plan.scratch_bytes, settings.client)
-            problem = replace(problem, scratch=stack.enter_context(space))
-        draft, history = run(recipe, problem, draft, folder)
-    return Fitted(_model(problem, draft), history, describe(recipe))
+    return problem, recipe, draft
 
 
 def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:

@@ -1,4 +1,4 @@
-"""Marginals of rows that are held in memory."""
+"""The judge of held-out rows: what a posterior in memory says about rows in memory, and which is better."""
 
 from __future__ import annotations
 
@@ -7,28 +7,60 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from streamgp.arrays import Array, FloatArray
+from streamgp.likelihoods import Likelihood
 from streamgp.passes.blas import single_threaded_blas
 from streamgp.passes.run import available_threads
-from streamgp.posterior import Snapshot
+from streamgp.posterior import Marginals, Snapshot
+from streamgp.posterior.calibration import UNCALIBRATED, calibrate
 from streamgp.training.problem import Problem
 
 BLOCK = 512
 """Rows at a time: their kernel block is small beside the factor."""
 
 
-def marginals_in_memory(problem: Problem, snapshot: Snapshot, stored: Array) -> tuple[FloatArray, FloatArray]:
-    """Latent means and variances of rows as stored, by the first head of a snapshot and in its precision.
+def marginals_in_memory(snapshot: Snapshot, rows: Array, problem: Problem | None = None) -> Marginals:
+    """Latent means and variances of rows, by all heads of a snapshot and in its precision.
 
-    Shapes: stored (n, p) → (n,), (n,).  Cost: O(n d (p + d)), blocks side by side.
+    Rows are as stored if the ``problem`` is given, which standardises them, else they are standardised.
+    Shapes: rows (n, p) → (n, heads) each.  Cost: O(n d (p + d)) a head, blocks side by side.
     """
-    mean, variance = np.empty(len(stored)), np.empty(len(stored))
+    mean, variance = np.empty((2, len(rows), len(snapshot.heads)))
 
     def fill(start: int) -> None:
         here = slice(start, start + BLOCK)
-        marginals = snapshot.marginals(problem.inputs(stored[here], snapshot.dtype))
-        assert marginals.variance is not None
-        mean[here], variance[here] = marginals.mean[:, 0], marginals.variance[:, 0]
+        block = rows[here] if problem is None else problem.inputs(rows[here], snapshot.dtype)
+        found = snapshot.marginals(block)
+        assert found.variance is not None
+        mean[here], variance[here] = found.mean, found.variance
 
     with single_threaded_blas(), ThreadPoolExecutor(available_threads()) as pool:
-        list(pool.map(fill, range(0, len(stored), BLOCK)))
-    return mean, variance
+        list(pool.map(fill, range(0, len(rows), BLOCK)))
+    return Marginals(mean, variance)
+
+
+def log_densities(
+    likelihood: Likelihood,
+    targets: FloatArray,
+    mean: FloatArray,
+    variance: FloatArray,
+    *,
+    calibrated: bool,
+    weights: FloatArray | None = None,
+) -> FloatArray:
+    """Log density of each target under its marginal, ``calibrated`` by the same (weighted) rows or as it is.
+
+    Without calibration, small active sets are overconfident and would be judged for that alone.
+    Shapes: (c,) each.
+    """
+    found = calibrate(likelihood, targets, mean, variance, weights) if calibrated else UNCALIBRATED
+    scaled = found.mean_scale * mean + found.mean_offset
+    return likelihood.log_predictive_density(targets, scaled, found.variance_scale * variance)
+
+
+def is_better(densities: FloatArray, others: FloatArray) -> bool:
+    """Whether rows prefer one model to another by more than the standard error of their mean difference.
+
+    Shapes: log densities of the same rows, of any equal shape.
+    """
+    difference = np.ravel(densities - others)
+    return difference.size > 1 and bool(difference.mean() > difference.std() / np.sqrt(difference.size))

@@ -44,7 +44,6 @@ class Traits:
     """What decides about a recipe beside the settings: the shape of the data and of the model."""
 
     n_features: int
-    n_heads: int
     n_active: int
     is_classification: bool
     has_common_scale: bool  # features are pixels or counts, of one scale

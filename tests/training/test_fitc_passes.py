@@ -12,18 +12,17 @@ import streamgp
 from streamgp import StreamGPClassifier, StreamGPRegressor
 from streamgp.data import open_rows
 from streamgp.errors import ParameterError
-from streamgp.estimators.common import fit_settings
 from streamgp.inference.inducing.basis import make_basis
 from streamgp.inference.inducing.fit import converged_evidence
 from streamgp.inference.inducing.in_memory import Rows
 from streamgp.kernels import RBF, Linear
 from streamgp.likelihoods import Gaussian, Probit
 from streamgp.passes.scratch import scratch_space
+from streamgp.settings import FITC, fit_settings
 from streamgp.training import fit as fitting
-from streamgp.training import fitc_passes
-from streamgp.training.fitc_evidence import Parameters, penalised
-from streamgp.training.fitc_passes import evidence_of_all_rows
-from streamgp.training.heads import with_inducing
+from streamgp.training.learn import all_rows
+from streamgp.training.learn.all_rows import evidence_of_all_rows
+from streamgp.training.learn.climb import Parameters, penalised
 from tests.reference.kernels_dense import derivative
 from tests.training.test_fitc import same_bits
 
@@ -40,11 +39,12 @@ SETTINGS = {
 
 @contextmanager
 def fit_under_way(estimator, store, scratch):
-    """Context and first state of a fit."""
+    """The problem of a fit that is under way."""
     task = "regression" if isinstance(estimator, StreamGPRegressor) else "classification"
-    context = fitting._make_context(open_rows(store), task, fit_settings(estimator))
+    settings = fit_settings(estimator.get_params(deep=False), seed=0)
+    problem, _, _ = fitting.begin(open_rows(store), task, settings)
     with scratch_space(scratch, None, 0, None) as place:
-        yield replace(context, scratch=place), fitting._first_state(context)
+        yield replace(problem, scratch=place)
 
 
 def classes(generator, n=700):
@@ -63,15 +63,14 @@ def test_evidence_in_passes_is_that_of_rows_in_memory(generator, make_store, tmp
     inducing = X[:15] + 0.1
     parameters = Parameters(KERNEL, (likelihood,), inducing)
     estimator = kind(15, learn_hyperparameters="passes", likelihood=likelihood, **SETTINGS)
-    with fit_under_way(estimator, make_store(X, y, chunk_rows=130), tmp_path) as (context, state):
-        state = with_inducing(state, inducing)
+    with fit_under_way(estimator, make_store(X, y, chunk_rows=130), tmp_path) as problem:
 
         def along(direction, t, memory):
             moved = start + t * direction
             kernel = KERNEL.with_log_parameters(moved[:k])
             likelihoods = (likelihood.with_parameters(moved[k : k + 1]),)
             point = Parameters(kernel, likelihoods, moved[k + 1 :].reshape(inducing.shape))
-            return evidence_of_all_rows(context, state, True, point, memory)
+            return evidence_of_all_rows(problem, True, 60, point, memory)
 
         k = len(KERNEL.log_parameters)
         start = np.concatenate([KERNEL.log_parameters, likelihood.parameters, inducing.ravel()])
@@ -93,22 +92,20 @@ def test_evidence_in_passes_is_that_of_rows_in_memory(generator, make_store, tmp
 def test_steps_by_all_rows_raise_their_evidence(generator, make_store, client):
     X, y = classes(generator, 1500)
     store = make_store(X, y, chunk_rows=250)
-    settings = {**SETTINGS, "kernel": RBF(1.0, 3.0), "learn_inducing": False, "residual": 1.0, "power": 1.0}
+    settings = {**SETTINGS, "kernel": RBF(1.0, 3.0), "inference": FITC(1.0, 1.0, learn_inducing=False)}
     model = streamgp.fit_stream(store, n_active=30, learn_hyperparameters="passes", client=client, **settings)
-    [entry] = [entry for entry in model.history_ if entry["phase"] == "refine_all"]
+    [entry] = [entry for entry in model.history_ if entry["stage"] == "learn: all rows"]
     assert entry["rows"] == 1500
-    fixed = {**settings, "kernel": RBF(1.0, 3.0), "learn_hyperparameters": False}
-    before = streamgp.fit_stream(store, n_active=30, **fixed)
+    before = streamgp.fit_stream(store, n_active=30, learn_hyperparameters=False, **settings)
     assert model.history_[-1]["log_evidence"] > before.history_[-1]["log_evidence"] + 10.0
 
 
 def test_interrupted_between_evaluations_is_the_same_model(generator, make_store, tmp_path, monkeypatch):
     X, y = classes(generator, 600)
     store = make_store(X, y, chunk_rows=200)
-    monkeypatch.setattr(fitc_passes, "STEPS", 3)
-    settings = {**SETTINGS, "n_active": 15, "learn_hyperparameters": "passes", "residual": 1.0, "power": 1.0}
+    settings = {**SETTINGS, "n_active": 15, "learn_hyperparameters": "passes", "inference": FITC(1.0, 1.0)}
     whole = streamgp.fit_stream(store, **settings)
-    original, calls = fitc_passes._slopes, []
+    original, calls = all_rows._slopes, []
 
     def failing(*arguments):
         calls.append(None)
@@ -116,7 +113,7 @@ def test_interrupted_between_evaluations_is_the_same_model(generator, make_store
             raise KeyboardInterrupt
         return original(*arguments)
 
-    monkeypatch.setattr(fitc_passes, "_slopes", failing)
+    monkeypatch.setattr(all_rows, "_slopes", failing)
     with pytest.raises(KeyboardInterrupt):
         streamgp.fit_stream(store, checkpoint=tmp_path / "checkpoint", **settings)
     same_bits(whole, streamgp.fit_stream(store, checkpoint=tmp_path / "checkpoint", **settings))

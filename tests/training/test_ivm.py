@@ -12,11 +12,17 @@ from streamgp.inference.active_set import ActiveSet, Candidates
 from streamgp.kernels import RBF, Constant, Linear, White
 from streamgp.likelihoods import Gaussian, Probit
 from streamgp.selection import IVM
+from streamgp.settings import ADF
 from streamgp.training.greedy import Learner, grow
 from tests.conftest import SHARED_DATA
 from tests.reference import ivm_dense
 
-EXACT = {"learn_hyperparameters": False, "calibrate": False, "validation": False, "standardize": False}
+EXACT = {
+    "learn_hyperparameters": False,
+    "inference": ADF(calibrate=False),
+    "validation": False,
+    "standardize": False,
+}
 
 
 def probit_moments(target, mean, variance):
@@ -133,7 +139,7 @@ def test_streaming_with_few_candidates_comes_near_to_full_greedy(generator, make
     store = make_store(X[:15_000], y[:15_000], chunk_rows=1000)
     full = streamgp.fit_stream(store, memory_budget="1GiB", **settings)
     few = streamgp.fit_stream(store, memory_budget="8MiB", **settings)
-    candidates = [entry["candidates"] for entry in few.history_ if entry["phase"] == "select"]
+    candidates = [entry["candidates"] for entry in few.history_ if entry["stage"] == "select: ivm"]
     assert len(candidates) >= 2
     assert max(candidates) < 5000
     one, other = (model.evaluate_stream((X[15_000:], y[15_000:])) for model in (full, few))
@@ -194,7 +200,7 @@ def test_time_limits_and_early_stopping_end_the_growth(generator, make_store):
         n_active=1000,
         kernel=RBF(100.0, 0.3),
         learn_hyperparameters=False,
-        calibrate=False,
+        inference=ADF(calibrate=False),
         random_state=0,
     )
     assert len(early.active_rows_) < 1000

@@ -12,9 +12,15 @@ from streamgp.kernels import RBF, White
 from streamgp.likelihoods import Gaussian, Probit
 from streamgp.persistence import CheckpointFolder
 from streamgp.selection import FPASS, IVM, PASS
+from streamgp.settings import EP
 from tests.reference import ep_dense
 
-EXACT = {"learn_hyperparameters": False, "calibrate": False, "validation": False, "standardize": False}
+EXACT = {
+    "learn_hyperparameters": False,
+    "inference": EP(calibrate=False),
+    "validation": False,
+    "standardize": False,
+}
 
 
 def rings(rows, seed=0, features=3):
@@ -36,7 +42,7 @@ def dense_latent(kernel, likelihood, X, y, new):
 
 def inferred(model):
     """What the history says about the final inference."""
-    (entry,) = [entry for entry in model.history_ if entry["phase"] == "infer"]
+    (entry,) = [entry for entry in model.history_ if entry["stage"] == "infer: ep"]
     return entry
 
 
@@ -50,7 +56,6 @@ def test_inference_is_that_of_the_textbook_on_the_active_rows(selection):
         (X, y),
         n_active=40,
         selection=selection,
-        inference="ep",
         kernel=kernel,
         likelihood=likelihood,
         **EXACT,
@@ -170,7 +175,7 @@ STREAMED = {
 def test_sorted_files_larger_than_the_sample_do_no_harm(sorted_store, selection, caplog):
     store, X, y = sorted_store
     model = streamgp.fit_stream(store, selection=selection, **STREAMED)
-    assert any(entry.get("rows", 0) > 0 and entry["phase"] == "sweep" for entry in model.history_)
+    assert any(entry.get("rows", 0) > 0 and entry["stage"] == "select: exchange" for entry in model.history_)
     plain = streamgp.fit_stream((X, y), selection=selection, **{**STREAMED, "memory_budget": "1GiB"})
     assert model.score(X, y) > plain.score(X, y) - 0.03 > 0.94
 
@@ -244,7 +249,6 @@ def test_regression_ranks_by_representer_weights(selection):
         (X[:60], y[:60]),
         n_active=60,
         selection="random",
-        inference="ep",
         kernel=RBF(1.0, 1.0),
         likelihood=Gaussian(0.1),
         **EXACT,

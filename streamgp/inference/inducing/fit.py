@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamgp.inference.damping import FOR_EVIDENCE
+from streamgp.inference.damping import FOR_EVIDENCE, Damped, iterate
 from streamgp.inference.inducing.basis import FITC, Approximation, Basis, WhitenedRows, whiten
 from streamgp.inference.inducing.in_memory import ROWS_PER_BLOCK, TASKS_PER_WORKER, Rows
 from streamgp.inference.inducing.posterior import InducingPosterior, prior_posterior
@@ -39,18 +39,6 @@ from streamgp.likelihoods import Gaussian, Likelihood
 from streamgp.passes.blas import single_threaded_blas
 
 MAX_SWEEPS = 200
-
-
-class Damping(NamedTuple):
-    """How far the next sweep moves the sites, and the residual that it is judged against."""
-
-    step: float = 0.8
-    residual: float = np.inf
-
-    def after(self, residual: float) -> Damping:
-        """Halved (floor 0.1) where the moment residual has risen, else times 1.25 (cap 1)."""
-        step = max(0.5 * self.step, 0.1) if residual > self.residual else min(1.25 * self.step, 1.0)
-        return Damping(step, residual)
 
 
 class Fit(NamedTuple):
@@ -96,27 +84,32 @@ def fit_sites(
         if isinstance(likelihood, Gaussian):
             return _exact_fit(basis, likelihood, rows, approximation)
         # Rows that were not in the given posterior take the whole step at once.
-        damping, best = Damping() if posterior is None else Damping(1.0), None
+        progress = Damped() if posterior is None else Damped(1.0)
         if sites is not None:
             posterior = _moments_of(basis, rows, sites).posterior()
         elif posterior is None:
             posterior = prior_posterior(basis.size)
-        sites = flat_sites(len(rows.features)) if sites is None else sites
         held = _whitened(basis, rows) if hold else None
-        for sweeps in range(1, max_sweeps + 1):
+
+        def sweep(state: _State, progress: Damped) -> tuple[_State, Fit, float, int]:
             new, sums = sweep_rows(
-                basis, posterior, likelihood, rows, sites, approximation, damping.step, held
+                basis, state.posterior, likelihood, rows, state.sites, approximation, progress.step, held
             )
-            residual, evidence = sums.moment_residual, log_evidence(posterior, sums)
-            converged = residual <= tolerance and sums.skipped == 0
-            sites, posterior = new, sums.posterior()
-            if best is None or converged or residual < best.residual:
-                best = Fit(sites, posterior, evidence, residual, sweeps, converged, sums.skipped)
-            if converged:
-                break
-            damping = damping.after(residual)
-        assert best is not None
-        return best._replace(sweeps=sweeps)
+            residual, evidence = sums.moment_residual, log_evidence(state.posterior, sums)
+            following = _State(new, sums.posterior())
+            fit = Fit(*following, evidence, residual, progress.sweeps + 1, False, sums.skipped)
+            return following, fit, residual, sums.skipped
+
+        start = _State(flat_sites(len(rows.features)) if sites is None else sites, posterior)
+        best, progress = iterate(sweep, start, progress, tolerance=tolerance, most_sweeps=max_sweeps)
+        return best._replace(sweeps=progress.sweeps, converged=progress.converged)
+
+
+class _State(NamedTuple):
+    """Sites and the posterior that belongs to them."""
+
+    sites: Sites
+    posterior: InducingPosterior
 
 
 def sweep_rows(

@@ -28,6 +28,7 @@ from streamgp.posterior import Snapshot
 from streamgp.posterior.precision import WORTHWHILE, choose_dtype
 from streamgp.settings import FITC
 from streamgp.training.heads import inducing_of
+from streamgp.training.judge import is_better, log_densities, marginals_in_memory
 from streamgp.training.problem import Problem
 from streamgp.training.sample import Sampled, affordable, judged_heads, kernel_log_prior, sample_rows
 from streamgp.training.stage import Draft, Stage, once
@@ -40,7 +41,6 @@ ROWS_PER_INDUCING = 5
 MOST_ROWS = 5000
 TOLERANCE = 5e-3
 """Moment residual at which held-out densities of a sample's fit are compared, and sweeps can begin."""
-VALIDATION_BLOCK = 1024
 MOST_SWEEPS = 30
 MOST_REFITS = 4
 """Factors of two by which noise or variance may rise or fall."""
@@ -64,11 +64,6 @@ class Tried(NamedTuple):
     def log_density(self) -> float:
         """The mean over held-out rows and heads, nan without any."""
         return float(self.log_densities.mean()) if self.log_densities.size else np.nan
-
-    def is_better_than(self, other: Tried) -> bool:
-        """Whether held-out rows prefer it by more than the standard error of their mean difference."""
-        difference = np.ravel(self.log_densities - other.log_densities)
-        return difference.size > 1 and bool(difference.mean() > difference.std() / np.sqrt(difference.size))
 
 
 def choose_approximation(settings: FITC, *, refit: bool) -> Stage:
@@ -101,19 +96,20 @@ def _chosen(settings: FITC, refit: bool, problem: Problem, draft: Draft) -> tupl
         tried.append(one)
         message = "residual %g, power %g: held-out log density %.5f"
         logger.info(message, choice.residual, choice.power, one.log_density)
-    best = reduce(lambda one, other: other if other.is_better_than(one) else one, tried)
+    best = reduce(_better, tried)
     draft = replace(draft, kernel=best.kernel, likelihoods=best.likelihoods)
     if precision == "float32" and not _single_is_enough(problem, draft, rows, best):
         precision = "float64"
     everyone = sample_rows(problem, size, tuple(range(problem.n_heads)))
     known = dict(zip(rows.heads, (fit.sites for fit in best.fits), strict=True))
     fits = _fit_heads(draft, everyone, precision, best.approximation, known)
+    moments = [_moments(fit) for fit in fits]
     scale = (problem.n_rows - len(problem.held_out.rows)) / len(rows.weights)
     sweeps = Sweeps(
         approximation=best.approximation,
         precision=precision,
-        moment_matrices=np.stack([scale * _moments(fit)[0] for fit in fits]),
-        moment_vectors=np.stack([scale * _moments(fit)[1] for fit in fits]),
+        moment_matrices=np.stack([scale * matrix for matrix, _ in moments]),
+        moment_vectors=np.stack([scale * vector for _, vector in moments]),
         # Rows that were not in the sample take the whole step at once.
         progress=(Damped(1.0),) * problem.n_heads,
         evidence=(0.0,) * problem.n_heads,
@@ -131,6 +127,11 @@ def _chosen(settings: FITC, refit: bool, problem: Problem, draft: Draft) -> tupl
         "kernel": repr(draft.kernel),
         "sweeps": [fit.sweeps for fit in fits],
     }
+
+
+def _better(one: Tried, other: Tried) -> Tried:
+    """The first of two, unless held-out rows prefer the other by more than a standard error."""
+    return other if is_better(other.log_densities, one.log_densities) else one
 
 
 def candidates(residual: float | str, power: float | str) -> list[Approximation]:
@@ -223,18 +224,22 @@ def _held_out(problem: Problem, draft: Draft, rows: Sampled, precision: str, tri
     held_out = problem.held_out
     if len(held_out.rows) == 0:
         return np.zeros((len(rows.heads), 0))
-    densities = np.empty((len(rows.heads), len(held_out.rows)))
     draft = replace(draft, kernel=tried.kernel, likelihoods=tried.likelihoods)
     snapshot = _snapshot(draft, precision, tried.approximation, tried.fits)
-    for start in range(0, len(held_out.rows), VALIDATION_BLOCK):
-        here = slice(start, start + VALIDATION_BLOCK)
-        marginals = snapshot.marginals(problem.inputs(held_out.features[here]))
-        assert marginals.variance is not None
-        for place, head in enumerate(rows.heads):
-            targets = problem.head_targets(held_out.targets[here], head)
-            mean, variance = marginals.mean[:, place], marginals.variance[:, place]
-            densities[place, here] = draft.likelihoods[head].log_predictive_density(targets, mean, variance)
-    return densities
+    mean, variance = marginals_in_memory(snapshot, held_out.features, problem)
+    assert variance is not None
+    return np.stack(
+        [
+            log_densities(
+                draft.likelihoods[head],
+                problem.head_targets(held_out.targets, head),
+                mean[:, place],
+                variance[:, place],
+                calibrated=False,
+            )
+            for place, head in enumerate(rows.heads)
+        ]
+    )
 
 
 def _snapshot(draft: Draft, precision: str, choice: Approximation, fits: tuple[Fit, ...]) -> Snapshot:

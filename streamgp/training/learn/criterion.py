@@ -18,15 +18,15 @@ import numpy as np
 from streamgp.arrays import FloatArray
 from streamgp.errors import NumericsWarning
 from streamgp.inference import Sites, filter_sites
-from streamgp.inference.active_set import ActiveSet, Candidates, catch_up, left_out_marginals
+from streamgp.inference.active_set import ActiveSet, Candidates, left_out_marginals
 from streamgp.inference.criterion import criterion
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.passes.run import available_threads
-from streamgp.posterior.calibration import calibrate
 from streamgp.selection import IVM
 from streamgp.training.codec import record
 from streamgp.training.greedy import Learner, grow
+from streamgp.training.judge import log_densities, marginals_in_memory
 from streamgp.training.optimise import (
     Evaluations,
     descend,
@@ -207,16 +207,16 @@ def _density(draft: Draft, tasks: list[Task], selected: list[tuple[ActiveSet, Ca
     total = 0.0
     for task, (active, candidates) in zip(tasks, selected, strict=True):
         if len(task.held_targets):
-            places = np.arange(len(task.held_targets))
-            held = Candidates.new(places, task.held_inputs, task.held_targets, draft.kernel, active.count)
-            catch_up(active, held, draft.kernel, since=0)
-            targets, mean, variance = held.targets, held.mean, held.variance
+            targets = task.held_targets
+            found = marginals_in_memory(active.snapshot(draft.kernel), task.held_inputs)
+            assert found.variance is not None
+            mean, variance = found.mean[:, 0], found.variance[:, 0]
         else:
-            targets, (mean, variance) = (
-                candidates.targets,
-                left_out_marginals(active, candidates.rows, candidates.mean, candidates.variance),
-            )
-        total += calibrate(draft.likelihoods[task.head], targets, mean, variance).log_density
+            marginals = (candidates.mean, candidates.variance)
+            mean, variance = left_out_marginals(active, candidates.rows, *marginals)
+            targets = candidates.targets
+        likelihood = draft.likelihoods[task.head]
+        total += float(np.mean(log_densities(likelihood, targets, mean, variance, calibrated=True)))
     return total / len(selected)
 
 

@@ -13,17 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.arrays import FloatArray
 from streamgp.inference.active_set import ActiveSet, refresh_factor
 from streamgp.inference.damping import FOR_PREDICTION
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.passes.candidates import Pool, is_among
-from streamgp.posterior.calibration import UNCALIBRATED, calibrate
 from streamgp.selection.predictive import Predictive
 from streamgp.training.codec import record
 from streamgp.training.heads import converged, side_by_side
-from streamgp.training.judge import marginals_in_memory
+from streamgp.training.judge import log_densities, marginals_in_memory
 from streamgp.training.optimise import Evaluations
 from streamgp.training.problem import Problem
 from streamgp.training.select.blocks import ends_pass, n_blocks, read_block
@@ -193,8 +191,13 @@ class Exchange:
             likelihood, targets = kept.likelihoods[head], problem.head_targets(judges.targets, head)
             active = kept.actives[head].with_capacity(kept.actives[head].count)
             refresh_factor(active, kept.kernel)
-            mean, variance = marginals_in_memory(problem, active.snapshot(kept.kernel), judges.features)
-            return _head_loss(likelihood, targets, mean, variance, weights, self.calibrated)
+            mean, variance = marginals_in_memory(active.snapshot(kept.kernel), judges.features, problem)
+            assert variance is not None
+            densities = log_densities(
+                likelihood, targets, mean[:, 0], variance[:, 0], calibrated=self.calibrated, weights=weights
+            )
+            loss = densities < np.log(0.5) if likelihood.is_classification else -densities
+            return float(np.average(loss, weights=weights))
 
         return float(np.mean(side_by_side(problem, of_head, problem.n_heads)))
 
@@ -210,19 +213,3 @@ def _judges(problem: Problem, *parties: Kept) -> Pool:
         judges = problem.sample.take(np.sort(order[:JUDGES]))
     known = np.unique(np.concatenate([active.rows for kept in parties for active in kept.actives]))
     return judges.take(np.flatnonzero(~is_among(judges.rows, known)))
-
-
-def _head_loss(
-    likelihood: Likelihood,
-    targets: FloatArray,
-    mean: FloatArray,
-    variance: FloatArray,
-    weights: FloatArray,
-    is_calibrated: bool,
-) -> float:
-    scale, offset, variance_scale, _ = (
-        calibrate(likelihood, targets, mean, variance, weights) if is_calibrated else UNCALIBRATED
-    )
-    log_density = likelihood.log_predictive_density(targets, scale * mean + offset, variance_scale * variance)
-    loss = log_density < np.log(0.5) if likelihood.is_classification else -log_density
-    return float(np.average(loss, weights=weights))

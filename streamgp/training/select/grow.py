@@ -14,12 +14,11 @@ from streamgp.data import Span
 from streamgp.inference.active_set import ActiveSet, Candidates, catch_up, refresh_factor
 from streamgp.passes.candidates import PickRows, Pool, is_among, smallest
 from streamgp.posterior import Snapshot
-from streamgp.posterior.calibration import calibrate
 from streamgp.selection import IVM, HeadScores, key_bounds, stratified_quotas
 from streamgp.training.codec import record
 from streamgp.training.greedy import Learner, grow
 from streamgp.training.heads import make_snapshot
-from streamgp.training.judge import marginals_in_memory
+from streamgp.training.judge import log_densities, marginals_in_memory
 from streamgp.training.problem import Problem
 from streamgp.training.stage import Draft, Save, Stage
 
@@ -281,9 +280,9 @@ class Watch:
         likelihood = self._draft.likelihoods[head]
         targets = problem.head_targets(held_out.targets, head)
         snapshot = active.snapshot(self._draft.kernel).astype(self._dtype)
-        mean, variance = marginals_in_memory(problem, snapshot, held_out.features)
+        mean, variance = marginals_in_memory(snapshot, held_out.features, problem)
         assert self._watching is not None
-        if self._watching.calibrated:
-            # Without it, small active sets are overconfident at first and would be stopped for that.
-            return calibrate(likelihood, targets, mean, variance).log_density
-        return float(np.mean(likelihood.log_predictive_density(targets, mean, variance)))
+        assert variance is not None
+        calibrated = self._watching.calibrated
+        found = log_densities(likelihood, targets, mean[:, 0], variance[:, 0], calibrated=calibrated)
+        return float(np.mean(found))

@@ -18,6 +18,7 @@ from streamgp.passes.candidates import Pool
 from streamgp.posterior import Snapshot
 from streamgp.selection.predictive import Fit, Predictive, predictive_fit
 from streamgp.training.heads import active_set, propagate
+from streamgp.training.judge import marginals_in_memory
 from streamgp.training.problem import Problem
 from streamgp.training.select.blocks import pieces
 from streamgp.training.stage import Draft
@@ -92,7 +93,7 @@ def _fits(
             predictive_fit(likelihood, active.targets, marginals.cavity_mean, marginals.cavity_variance)
         )
         snapshot = Snapshot(kernel, active.inputs, (head_from_sites(gram.copy(), active.sites),))
-        mean, variance = snapshot.marginals(features)
+        mean, variance = marginals_in_memory(snapshot, features)
         assert variance is not None
         # White noise is in the variance of an active row, so it must be in a candidate's.
         total = variance[:, 0] + kernel.nugget(features)
