@@ -57,10 +57,12 @@ def log_densities(
     return likelihood.log_predictive_density(targets, scaled, found.variance_scale * variance)
 
 
-def is_better(densities: FloatArray, others: FloatArray) -> bool:
-    """Whether rows prefer one model to another by more than the standard error of their mean difference.
+def is_better(densities: FloatArray, others: FloatArray, errors: float = 1.0) -> bool:
+    """Whether rows prefer one model to another by more than so many standard errors of the mean difference.
 
     Shapes: log densities of the same rows, of any equal shape.
     """
     difference = np.ravel(densities - others)
-    return difference.size > 1 and bool(difference.mean() > difference.std() / np.sqrt(difference.size))
+    if difference.size < 2:
+        return False
+    return bool(difference.mean() > errors * difference.std() / np.sqrt(difference.size))

@@ -14,6 +14,7 @@ from streamgp.likelihoods import Gaussian, Probit
 from streamgp.selection import IVM
 from streamgp.settings import ADF
 from streamgp.training.greedy import Learner, grow
+from streamgp.training.select.grow import NO_GAIN, NO_TIME, PATIENCE, Looks
 from tests.conftest import SHARED_DATA
 from tests.reference import ivm_dense
 
@@ -191,19 +192,46 @@ def test_held_out_rows_never_become_active(generator, make_store):
     assert all(look["log_density"] < 0 for look in looks)
 
 
-def test_time_limits_and_early_stopping_end_the_growth(generator, make_store):
+@pytest.mark.parametrize("seed", range(4))
+def test_where_there_is_nothing_to_learn_growth_ends_early(make_store, seed, caplog):
+    generator = np.random.default_rng(seed)
     X = generator.standard_normal((2000, 2))
-    y = generator.integers(0, 2, 2000)  # nothing to learn: held-out density only gets worse
-    store = make_store(X, y)
-    early = streamgp.fit_stream(
-        store,
-        n_active=1000,
+    y = generator.integers(0, 2, 2000)
+    model = streamgp.fit_stream(
+        make_store(X, y),
+        n_active=1200,
         kernel=RBF(100.0, 0.3),
         learn_hyperparameters=False,
         inference=ADF(calibrate=False),
-        random_state=0,
+        random_state=seed,
     )
-    assert len(early.active_rows_) < 1000
-    late = streamgp.fit_stream(store, n_active=1000, max_seconds=0.0, learn_hyperparameters=False)
+    assert len(model.active_rows_) < 1200
+    assert model.history_[-1]["stopped"] == [NO_GAIN]
+    assert "fewer than the 1200 rows asked for" in caplog.text
+    assert NO_GAIN in caplog.text
+
+
+def test_only_what_exceeds_two_standard_errors_is_an_improvement(generator):
+    rows = generator.normal(-0.5, 0.2, 400)
+    looks = Looks().after(32, rows)
+    for step in range(1, PATIENCE + 1):
+        noise = generator.standard_normal(400)
+        by_chance = rows + noise - noise.mean() + 1.8 * noise.std() / 20.0
+        looks = looks.after(32 + step, by_chance)
+        assert looks.waited == step
+    assert looks.after(99, rows + 0.01).waited == 0
+    # Small gains add up: they are compared with the best look, not with the last one.
+    slow = Looks().after(32, rows)
+    for step in range(1, 10):
+        noise = generator.standard_normal(400)
+        slow = slow.after(32 + step, rows + 0.004 * step + 0.05 * (noise - noise.mean()))
+    assert slow.waited < PATIENCE
+
+
+def test_a_time_limit_ends_the_growth(generator, make_store):
+    X = generator.standard_normal((2000, 2))
+    y = generator.integers(0, 2, 2000)
+    late = streamgp.fit_stream(make_store(X, y), n_active=1000, max_seconds=0.0, learn_hyperparameters=False)
     assert len(late.active_rows_) < 100
+    assert late.history_[0]["stopped"] == [NO_TIME]
     assert np.all(np.isfinite(late.predict_proba(X)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
+from streamgp.arrays import FloatArray
 from streamgp.data import Span
 from streamgp.inference.active_set import ActiveSet, Candidates, catch_up, refresh_factor
 from streamgp.passes.candidates import PickRows, Pool, is_among, smallest
@@ -18,9 +20,11 @@ from streamgp.selection import IVM, HeadScores, key_bounds, stratified_quotas
 from streamgp.training.codec import record
 from streamgp.training.greedy import Learner, grow
 from streamgp.training.heads import make_snapshot
-from streamgp.training.judge import log_densities, marginals_in_memory
+from streamgp.training.judge import is_better, log_densities, marginals_in_memory
 from streamgp.training.problem import Problem
 from streamgp.training.stage import Draft, Save, Stage
+
+logger = logging.getLogger(__name__)
 
 FIRST_GROWTH = 32
 """Active rows that the random sample alone decides about, at least."""
@@ -41,26 +45,54 @@ LOOK_GROWTH = 1.25
 PATIENCE = 8
 """Looks without improvement after which an active set is large enough."""
 LEAST_GAIN = 0.001
-"""What counts as improvement, relative to the best log density before."""
+"""What counts as improvement at least, relative to the best mean log density before,"""
+STANDARD_ERRORS = 2.0
+"""and beyond so many standard errors of the improvement."""
 
 
+@record
 class Look(NamedTuple):
-    """What held-out rows said about an active set of some size: their mean log density."""
+    """What held-out rows said about active sets of some size: their mean log density."""
 
     n_active: int
     log_density: float
 
 
-record(Look)
+@record
+@dataclass(frozen=True, eq=False)
+class Looks:
+    """Looks at held-out rows while active sets grow.
+
+    ``best`` are the rows' log densities (n,) at the best look, ``waited`` the looks since then that were no
+    improvement. An improvement is larger than twice its standard error, which the rows' differences tell:
+    so chance does not keep an active set growing, however few rows look.
+    """
+
+    looks: tuple[Look, ...] = ()
+    best: FloatArray | None = None
+    waited: int = 0
+
+    def after(self, n_active: int, densities: FloatArray) -> Looks:
+        """The looks and one more."""
+        looks = (*self.looks, Look(n_active, float(densities.mean())))
+        least = 0.0 if self.best is None else LEAST_GAIN * abs(float(self.best.mean()))
+        if self.best is None or is_better(densities - least, self.best, STANDARD_ERRORS):
+            return Looks(looks, densities)
+        return replace(self, looks=looks, waited=self.waited + 1)
 
 
 @record
 @dataclass(frozen=True, eq=False)
 class Growth:
-    """How far the groups of heads have grown: which have enough, and the looks at held-out rows of each."""
+    """How far the groups of heads have grown: why each has stopped (None: it has not), and its looks."""
 
-    enough: tuple[bool, ...]
-    looks: tuple[tuple[Look, ...], ...]
+    stopped: tuple[str | None, ...]
+    looks: tuple[Looks, ...]
+
+
+NOTHING_LEFT = "no other row would teach anything"
+NO_GAIN = "held-out rows did not gain from more"
+NO_TIME = "max_seconds have passed"
 
 
 class Target(NamedTuple):
@@ -90,7 +122,7 @@ def grow_actives(selection: IVM, watching: Watching | None) -> Stage:
     """Greedy growth of every active set; without ``watching`` held-out rows are not asked when to stop."""
 
     def init(problem: Problem, draft: Draft) -> Growth:
-        return Growth((False,) * len(problem.groups), ((),) * len(problem.groups))
+        return Growth((None,) * len(problem.groups), (Looks(),) * len(problem.groups))
 
     return Stage("select: ivm", init, partial(_grow_step, selection, watching))
 
@@ -101,15 +133,17 @@ def _grow_step(
     """Find candidates, grow every active set to the target's size."""
     target = _next_target(problem, selection, draft)
     pool = problem.sample if target.snapshot is None else _refreshed(problem, selection, draft, target)
-    actives, enough, looks = list(draft.actives), list(own.enough), list(own.looks)
+    actives, stopped, looks = list(draft.actives), list(own.stopped), list(own.looks)
     for number, heads in enumerate(problem.groups):
-        if enough[number]:
+        if stopped[number] is not None:
             continue
         watch = Watch(problem, draft, heads, target.dtype, watching, looks[number])
         learners = _learners(problem, selection, draft, heads, pool, target)
         generator = problem.generator(draft.step, heads[0])
         grown = grow(learners, draft.kernel, selection, target.until, generator, watch)
-        looks[number], enough[number] = watch.looks, grown[0].count < target.until
+        if grown[0].count < target.until:
+            stopped[number] = watch.reason or NOTHING_LEFT
+        looks[number] = watch.looks
         for head, active in zip(heads, grown, strict=True):
             actives[head] = active.trimmed()
     draft = replace(draft, actives=tuple(actives))
@@ -119,11 +153,26 @@ def _grow_step(
         "validation": [
             {"head": heads[0], **look._asdict()}
             for heads, before, after in zip(problem.groups, own.looks, looks, strict=True)
-            for look in after[len(before) :]
+            for look in after.looks[len(before.looks) :]
         ],
     }
-    done = target.until >= problem.plan.n_active or all(enough) or problem.is_late()
-    return draft, None if done else Growth(tuple(enough), tuple(looks)), told
+    if target.until < problem.plan.n_active and not all(stopped) and not problem.is_late():
+        return draft, Growth(tuple(stopped), tuple(looks)), told
+    if any(stopped):
+        told["stopped"] = stopped
+        _say_why(problem, draft, [reason for reason in stopped if reason is not None])
+    return draft, None, told
+
+
+def _say_why(problem: Problem, draft: Draft, reasons: list[str]) -> None:
+    logger.warning(
+        "%d of %d active sets have fewer than the %d rows asked for (the smallest %d): %s",
+        len(reasons),
+        len(problem.groups),
+        problem.plan.n_active,
+        min(draft.sizes),
+        "; ".join(dict.fromkeys(reasons)),
+    )
 
 
 def _next_target(problem: Problem, selection: IVM, draft: Draft) -> Target:
@@ -242,7 +291,10 @@ def _next_spans(spans: list[Span], share: float, step: int) -> list[Span]:
 
 
 class Watch:
-    """Looks at held-out rows while the active sets of a group grow, and says when they are large enough."""
+    """Looks at held-out rows while the active sets of a group grow, and says when they are large enough.
+
+    ``reason`` says why it has asked to stop, None if it has not.
+    """
 
     def __init__(
         self,
@@ -251,38 +303,39 @@ class Watch:
         heads: tuple[int, ...],
         dtype: DTypeLike,
         watching: Watching | None,
-        looks: tuple[Look, ...],
+        looks: Looks,
     ) -> None:
         self._problem, self._draft, self._heads, self._dtype = problem, draft, heads, dtype
         self._watching = watching if len(problem.held_out.rows) else None
         self.looks = looks
+        self.reason: str | None = None
 
     def __call__(self, actives: Sequence[ActiveSet]) -> bool:
         """Whether to stop: no time left, or no improvement in the last looks."""
         if self._problem.is_late():
-            return True
-        count = actives[0].count
-        last = self.looks[-1].n_active if self.looks else FIRST_LOOK / LOOK_GROWTH
-        if self._watching is None or count < LOOK_GROWTH * last:
-            return False
-        pairs = zip(self._heads, actives, strict=True)
-        density = float(np.mean([self._log_density(head, active) for head, active in pairs]))
-        self.looks = (*self.looks, Look(count, density))
-        values = [look.log_density for look in self.looks]
-        if len(values) <= PATIENCE:
-            return False
-        best = max(values[:-PATIENCE])
-        return bool(max(values[-PATIENCE:]) < best + LEAST_GAIN * abs(best))
+            self.reason = NO_TIME
+        elif self._watching is not None and self._look_is_due(actives[0].count):
+            pairs = zip(self._heads, actives, strict=True)
+            densities = np.mean([self._log_densities(head, active) for head, active in pairs], axis=0)
+            self.looks = self.looks.after(actives[0].count, densities)
+            self.reason = NO_GAIN if self.looks.waited >= PATIENCE else None
+        return self.reason is not None
 
-    def _log_density(self, head: int, active: ActiveSet) -> float:
-        """Mean log density of the held-out rows, by the posterior as calibrated to them."""
-        problem, held_out = self._problem, self._problem.held_out
-        likelihood = self._draft.likelihoods[head]
-        targets = problem.head_targets(held_out.targets, head)
-        snapshot = active.snapshot(self._draft.kernel).astype(self._dtype)
-        mean, variance = marginals_in_memory(snapshot, held_out.features, problem)
+    def _look_is_due(self, count: int) -> bool:
+        looks = self.looks.looks
+        return count >= (LOOK_GROWTH * looks[-1].n_active if looks else FIRST_LOOK)
+
+    def _log_densities(self, head: int, active: ActiveSet) -> FloatArray:
+        """Log densities of the held-out rows, by the posterior as calibrated to them."""
         assert self._watching is not None
+        held_out = self._problem.held_out
+        snapshot = active.snapshot(self._draft.kernel).astype(self._dtype)
+        mean, variance = marginals_in_memory(snapshot, held_out.features, self._problem)
         assert variance is not None
-        calibrated = self._watching.calibrated
-        found = log_densities(likelihood, targets, mean[:, 0], variance[:, 0], calibrated=calibrated)
-        return float(np.mean(found))
+        return log_densities(
+            self._draft.likelihoods[head],
+            self._problem.head_targets(held_out.targets, head),
+            mean[:, 0],
+            variance[:, 0],
+            calibrated=self._watching.calibrated,
+        )
