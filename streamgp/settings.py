@@ -224,12 +224,9 @@ def _count(name: str, value: Any) -> int:
 def _seconds(value: Any) -> float | None:
     if value is None:
         return None
-    if (
-        isinstance(value, bool)
-        or not isinstance(value, int | float | np.number)
-        or not 0.0 < value < math.inf
-    ):
-        raise ParameterError(f"max_seconds must be None or a number above 0, not {value!r}")
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not is_number or not 0.0 <= value < math.inf:
+        raise ParameterError(f"max_seconds must be None or a number of at least 0, not {value!r}")
     return float(value)
 
 

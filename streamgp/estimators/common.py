@@ -76,6 +76,7 @@ def planned(estimator: Any, rows: Rows) -> tuple[Rows, PassSettings]:
         snapshot.dtype.itemsize,
         shared=len(snapshot.active_inputs) == largest,
         fitted=True,
+        likelihood=estimator.model_.predictive.likelihoods[0],
     )
     plan = make_plan(demand, parse_size(estimator.memory_budget), available_threads())
     return rows.cut(plan.span_rows), PassSettings(

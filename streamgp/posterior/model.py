@@ -26,14 +26,10 @@ class Model:
 
     def to_record(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """JSON and arrays for the disk; prediction does not need the training data, so they are not in it."""
-        predictive = self.predictive
-        likelihoods = (
-            predictive.likelihoods if isinstance(predictive, ClassPredictive) else (predictive.likelihood,)
-        )
         heads = self.snapshot.heads
         header: dict[str, Any] = {
             "kernel": self.snapshot.kernel.to_json(),
-            "likelihoods": [likelihood.to_json() for likelihood in likelihoods],
+            "likelihoods": [likelihood.to_json() for likelihood in self.predictive.likelihoods],
             "columns": [[head.columns.start, head.columns.stop] for head in heads],
             "calibrations": [list(head.calibration) for head in heads],
             "residuals": [head.residual for head in heads],

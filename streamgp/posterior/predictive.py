@@ -74,6 +74,11 @@ class RealPredictive:
     targets: RealTargets
 
     @property
+    def likelihoods(self) -> tuple[Likelihood, ...]:
+        """The one that there is."""
+        return (self.likelihood,)
+
+    @property
     def mean_is_latent(self) -> bool:
         """Whether the predictive mean is the latent mean, so that no variance is needed for it."""
         return isinstance(self.likelihood, Gaussian)

@@ -27,11 +27,12 @@ from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive
 from streamgp.settings import FITC, FitSettings, refuse_for_real_targets
 from streamgp.training.heads import inducing_of, make_snapshot
-from streamgp.training.learn.criterion import TUNING_ACTIVE
+from streamgp.training.infer.approximation import powers_tried
+from streamgp.training.learn.criterion import SAMPLE_ACTIVE, SAMPLE_ROWS, TUNING_ACTIVE
 from streamgp.training.plan import Demand, MemoryPlan, make_plan
 from streamgp.training.prepare import Prepared, prepare
 from streamgp.training.problem import Problem, draw_sample, pass_settings
-from streamgp.training.recipe import Choices, Traits, compose, inference_of, resolve
+from streamgp.training.recipe import Choices, Traits, compose, inference_of, may_use_criterion, resolve
 from streamgp.training.stage import Draft, History, Recipe, describe, run
 from streamgp.training.weights import row_weights
 
@@ -89,7 +90,9 @@ def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recip
 
 def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
     """The memory plan of a fit; nothing is read."""
-    over_all_rows, with_slopes = isinstance(inference_of(settings), FITC), settings.learning == "passes"
+    inference, with_slopes = inference_of(settings), settings.learning == "passes"
+    over_all_rows = isinstance(inference, FITC)
+    named = 0 if settings.validation is None else np.size(settings.validation)
     return make_plan(
         Demand(
             rows,
@@ -100,6 +103,11 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
             shared=over_all_rows or settings.multiclass == "shared",
             over_all_rows=over_all_rows,
             with_slopes=with_slopes,
+            likelihood=settings.likelihood or Probit(),
+            powers=powers_tried(inference) if isinstance(inference, FITC) else (1.0,),
+            criterion_rows=min(SAMPLE_ROWS, rows.n_rows) if may_use_criterion(settings) else 0,
+            criterion_active=SAMPLE_ACTIVE,
+            row_bytes=8 * (3 * named + (0 if settings.sample_weight is None else rows.n_rows)),
         ),
         settings.memory_budget,
         available_threads(),
@@ -133,7 +141,7 @@ def _make_problem(
     prepared: Prepared, plan: MemoryPlan, settings: FitSettings, choices: Choices, started: float
 ) -> Problem:
     size = plan.candidates_at(min(plan.n_active, TUNING_ACTIVE))
-    sample, held_out = draw_sample(prepared, plan, settings, size, choices.validation)
+    sample, held_out, excluded = draw_sample(prepared, plan, settings, size, choices.validation)
     heads = tuple(range(n_heads(prepared.targets)))
     return Problem(
         prepared,
@@ -141,8 +149,9 @@ def _make_problem(
         settings,
         sample,
         held_out,
+        excluded,
         groups=(heads,) if choices.shared else tuple((head,) for head in heads),
-        weights=row_weights(prepared, settings, held_out.rows),
+        weights=row_weights(prepared, settings, excluded),
         started=started,
     )
 

@@ -8,15 +8,17 @@ workers change the speed of a fit and never its result: they decide only how man
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from streamgp.budget import format_size
 from streamgp.data import Rows, Standardizer
 from streamgp.errors import BudgetError
+from streamgp.inference.criterion import TILE_ROWS
+from streamgp.inference.criterion import workspace_bytes as criterion_bytes
 from streamgp.inference.inducing.heads import heads_bytes, inducing_bytes
 from streamgp.inference.inducing.slopes import evidence_bytes
 from streamgp.kernels import Kernel
-from streamgp.likelihoods import Probit
+from streamgp.likelihoods import Likelihood, Probit
 from streamgp.passes.scratch import scratch_bytes
 from streamgp.posterior.snapshot import snapshot_bytes, workspace_bytes
 from streamgp.selection.ivm import HOT_ROWS
@@ -40,7 +42,10 @@ class Demand:
     """What is asked of the memory: the data's shape, the model's size, and whether it is fitted already.
 
     ``n_active`` counts the active rows of one head, the largest. ``over_all_rows``: they are inducing inputs
-    of an inference that sweeps over all rows; ``with_slopes``: its evidence is learned from in passes.
+    of an inference that sweeps over all rows, with these ``powers`` of the likelihood; ``with_slopes``: its
+    evidence is learned from in passes; ``heads_at_once``: so many heads take part in one pass (0: all).
+    ``criterion_rows``: rows on which the IVM's criterion is learned, with ``criterion_active`` active ones.
+    ``row_bytes``: what is held for single rows of the store: their weights, the numbers of those held out.
     """
 
     rows: Rows
@@ -52,11 +57,26 @@ class Demand:
     fitted: bool = False
     over_all_rows: bool = False
     with_slopes: bool = False
+    heads_at_once: int = 0
+    likelihood: Likelihood = field(default_factory=Probit)
+    powers: tuple[float, ...] = (1.0,)
+    criterion_rows: int = 0
+    criterion_active: int = 0
+    row_bytes: int = 0
 
     @property
     def n_inputs(self) -> int:
         """Active rows of all heads together."""
         return self.n_active if self.shared else self.n_active * self.n_heads
+
+    @property
+    def n_at_once(self) -> int:
+        """Heads that take part in one pass."""
+        return self.heads_at_once or self.n_heads
+
+    def likelihood_bytes(self, rows: int) -> int:
+        """What the likelihood needs for a block, at the power that needs most."""
+        return max(self.likelihood.workspace_bytes(rows, power=power) for power in self.powers)
 
 
 @dataclass(frozen=True)
@@ -81,8 +101,17 @@ class MemoryPlan:
         """Tasks in flight for passes in a precision: float32 needs less."""
         demand = replace(self.demand, itemsize=itemsize)
         task = _span_bytes(demand.rows, self.span_rows) + _block_bytes(demand, self.rows_per_block)
-        room = self.budget - _reserve(self.budget) - _pass_model_bytes(demand) - self.candidate_share
+        room = (
+            self.budget - _set_aside(demand, self.budget) - _pass_model_bytes(demand) - self.candidate_share
+        )
         return max(1, min(self.threads, room // task))
+
+    @property
+    def criterion_workers(self) -> int:
+        """Threads that the criterion may use beside the candidates; their number does not change its bits."""
+        room = self.budget - _set_aside(self.demand, self.budget) - self.candidate_share
+        fitting = [n for n in range(1, self.threads + 1) if _criterion_bytes(self.demand, n) <= room]
+        return max(fitting, default=1)
 
     def candidates_at(self, n_active: int, itemsize: int = 8) -> int:
         """Candidates that fit while the active set grows to ``n_active``: |J| d ≤ B [IVM2006] section 3.2."""
@@ -92,7 +121,8 @@ class MemoryPlan:
 
     def head_groups(self) -> list[range]:
         """Heads whose matrices are held at the same time in a sweep over all rows."""
-        return [range(self.demand.n_heads)]
+        every, size = range(self.demand.n_heads), self.demand.n_at_once
+        return [every[start : start + size] for start in range(0, len(every), size)]
 
     @property
     def scratch_bytes(self) -> int:
@@ -104,20 +134,25 @@ class MemoryPlan:
     def total_bytes(self) -> int:
         """Upper bound of what will be in use at once, beside Python and its libraries."""
         passing = self.pass_model_bytes + self.tasks_in_flight * self.task_bytes
-        return max(self.model_bytes, passing) + self.candidate_bytes + _reserve(self.budget)
+        largest = max(self.model_bytes, passing, _criterion_bytes(self.demand, 1))
+        return largest + self.candidate_bytes + _set_aside(self.demand, self.budget)
 
     def __str__(self) -> str:
         """A table: what, how much of it, bytes."""
+        demand = self.demand
+        at_once = f"{demand.n_at_once} heads at once" if demand.over_all_rows and demand.n_heads > 1 else ""
         scratch = [("sites of all rows, on disk", "", self.scratch_bytes)] if self.scratch_bytes else []
+        rows = [("weights, rows held out by number", "", demand.row_bytes)] if demand.row_bytes else []
         lines = [
             ("active set: inputs, factors", f"{self.n_active} rows", self.model_bytes),
-            ("or, in passes, the posterior", "", self.pass_model_bytes),
+            ("or, in passes, the posterior", at_once, self.pass_model_bytes),
             (
                 f"  and tasks: {self.span_rows} rows read, {self.rows_per_block} at a time",
                 f"{self.tasks_in_flight} in flight",
                 self.tasks_in_flight * self.task_bytes,
             ),
             ("candidates J: inputs, stubs M", f"{self.n_candidates} rows", self.candidate_bytes),
+            *rows,
             ("reserve", "", _reserve(self.budget)),
             ("in all", "", self.total_bytes),
             ("budget", "", self.budget),
@@ -162,13 +197,25 @@ def _smallest(holds: Callable[[int], bool], most: int) -> int:
 
 
 def _divide(demand: Demand, budget: int, threads: int) -> MemoryPlan | None:
-    """The plan, or None where not even one small task fits beside the model."""
+    """The plan, or None where not even one small task fits beside the model.
+
+    All heads take part in every pass over all rows, unless only fewer of them fit: then half as many, ...
+    """
+    plan = _divide_once(demand, budget, threads)
+    while plan is None and demand.over_all_rows and demand.n_at_once > 1:
+        demand = replace(demand, heads_at_once=-(-demand.n_at_once // 2))
+        plan = _divide_once(demand, budget, threads)
+    return plan
+
+
+def _divide_once(demand: Demand, budget: int, threads: int) -> MemoryPlan | None:
     model, passing = _model_bytes(demand), _pass_model_bytes(demand)
-    room = budget - model - _reserve(budget)
+    left = budget - _set_aside(demand, budget)
+    room = min(left - model, 2 * (left - _criterion_bytes(demand, 1)))
     if room < 0:
         return None
     candidate_share = 0 if demand.fitted else room // 2
-    share = budget - passing - _reserve(budget) - candidate_share
+    share = left - passing - candidate_share
     tasks = [_task(demand, rows_per_block, share) for rows_per_block in ROWS_PER_BLOCK]
     # The largest blocks of which several fit side by side; where none do, of which two fit, or one.
     fitting = [task for many in (SIDE_BY_SIDE, 2, 1) for task in tasks if many * task[2] <= share]
@@ -206,6 +253,20 @@ def _reserve(budget: int) -> int:
     return min(RESERVE, 2 * budget // 5)
 
 
+def _set_aside(demand: Demand, budget: int) -> int:
+    """What is not for the plan to divide: the reserve, and what is held for single rows all the time."""
+    return _reserve(budget) + demand.row_bytes
+
+
+def _criterion_bytes(demand: Demand, workers: int) -> int:
+    """What learning by the criterion needs beside the sample, which is counted among the candidates."""
+    if not demand.criterion_rows:
+        return 0
+    shape = (demand.criterion_rows, min(demand.criterion_active, demand.n_active), demand.rows.n_features)
+    own = criterion_bytes(demand.kernel, *shape, workers=workers)
+    return own + workers * demand.likelihood_bytes(min(TILE_ROWS, demand.criterion_rows))
+
+
 def _model_bytes(demand: Demand) -> int:
     """What a pass needs; factor and two matrices of scratch for one head at a time, hottest candidates."""
     d, p = demand.n_active, demand.rows.n_features
@@ -221,10 +282,13 @@ def _pass_model_bytes(demand: Demand) -> int:
     if demand.fitted:
         return snapshot
     again = heads * d * POOL_COPIES * demand.rows.feature_bytes()
-    sweeps = inducing_bytes(d, p, heads, demand.itemsize) if demand.over_all_rows else 0
+    if demand.over_all_rows:
+        # Sweeps come after the selection, and end before the model is made of their moments.
+        finished = snapshot + heads * (8 + demand.itemsize) * d * d
+        snapshot = max(finished, inducing_bytes(d, p, heads, demand.n_at_once, demand.itemsize))
     # Moments of the best evaluation so far, gradients by the inducing inputs.
     slopes = heads * 8 * d * (d + 2 * p) if demand.with_slopes else 0
-    return heads * 8 * d * p + snapshot + int(again) + sweeps + slopes
+    return heads * 8 * d * p + snapshot + int(again) + slopes
 
 
 def _candidate_bytes(demand: Demand, n_active: int, itemsize: int) -> int:
@@ -244,12 +308,14 @@ def _block_bytes(demand: Demand, rows: int) -> int:
     p = demand.rows.n_features
     inputs = rows * p * demand.itemsize + Standardizer.workspace_bytes(rows, p)
     sizes = (demand.n_inputs, p, demand.n_heads, demand.itemsize)
-    block = workspace_bytes(demand.kernel, rows, *sizes)
+    block = workspace_bytes(demand.kernel, rows, *sizes) + demand.likelihood_bytes(rows)
+    shape = (demand.kernel, rows, demand.n_active, p)
     if demand.over_all_rows:
-        block = max(block, heads_bytes(demand.kernel, Probit(), rows, *sizes))
+        swept = heads_bytes(*shape, demand.n_heads, demand.n_at_once, demand.itemsize)
+        block = max(block, swept + demand.likelihood_bytes(rows))
     if demand.with_slopes:
-        shape = (demand.kernel, Probit(), rows, demand.n_active, p, 8)
-        block = max(block, evidence_bytes(*shape) + 2 * demand.n_heads * 8 * demand.n_active**2)
+        sums = 2 * demand.n_at_once * 8 * demand.n_active**2
+        block = max(block, evidence_bytes(*shape, 8) + sums + demand.likelihood_bytes(rows))
     return inputs + block
 
 

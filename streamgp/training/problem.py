@@ -39,8 +39,9 @@ FEWEST_ROWS_TO_HOLD_OUT = 400
 class Problem:
     """Inputs of every stage; frozen for the whole fit.
 
-    ``sample`` are random rows in memory, stratified by class; ``held_out`` rows, also in memory, are never
-    learned from. ``groups`` are the heads that share their active rows: all of them, or each on its own.
+    ``sample`` are random rows in memory, stratified by class. ``held_out`` rows, also in memory, are never
+    learned from; ``excluded`` are the numbers (sorted) of all such rows, of which memory may hold a part.
+    ``groups`` are the heads that share their active rows: all of them, or each on its own.
     """
 
     prepared: Prepared
@@ -48,6 +49,7 @@ class Problem:
     settings: FitSettings
     sample: Pool
     held_out: Pool
+    excluded: IntArray
     groups: tuple[tuple[int, ...], ...]
     weights: RowWeights
     started: float
@@ -76,7 +78,7 @@ class Problem:
     @property
     def holds_all_rows(self) -> bool:
         """Whether the sample is the whole training set: then no pass is needed to find candidates."""
-        return len(self.sample.rows) + len(self.held_out.rows) == self.n_rows
+        return len(self.sample.rows) + len(self.excluded) == self.n_rows
 
     @cached_property
     def pass_settings(self) -> PassSettings:
@@ -155,17 +157,27 @@ def pass_settings(plan: MemoryPlan, settings: FitSettings) -> PassSettings:
 
 def draw_sample(
     prepared: Prepared, plan: MemoryPlan, settings: FitSettings, size: int, validation: Any
-) -> tuple[Pool, Pool]:
+) -> tuple[Pool, Pool, IntArray]:
     """Rows held in memory: a stratified random sample to choose from, and held-out rows; in one pass.
 
-    Rare classes get at least a quarter of an equal part of the sample; held-out rows are drawn by share.
+    Rare classes get at least a quarter of an equal part of the sample; held-out rows are drawn by share. Of
+    rows that are named to be held out, as many are held in memory as there is room for; the numbers of all
+    that are held out are returned too.
     """
-    counts = prepared.class_counts
-    named, share = _validation(validation, prepared.rows.n_rows)
+    counts, n_rows = prepared.class_counts, prepared.rows.n_rows
+    named, share = _validation(validation, n_rows)
+    keys = RowKeys(_entropy(settings.seed, 0))
+    most = n_rows if size >= n_rows else min(MOST_VALIDATION_ROWS, size // 4)
+    kept = named[smallest(keys(named), most)]
     held_out = stratified_quotas(counts, min(share, size // 4 if size < counts.sum() else share))
     quotas = np.minimum(counts, held_out + stratified_quotas(counts, size, least_share=0.25))
-    keys = RowKeys(_entropy(settings.seed, 0))
-    visitor = PickRows(keys, quotas, key_bounds(quotas, counts), always=named)
+    visitor = PickRows(
+        keys,
+        quotas,
+        key_bounds(quotas, counts),
+        always=kept,
+        excluded=np.setdiff1d(named, kept, assume_unique=True),
+    )
     pools = run_pass(
         prepared.rows,
         visitor,
@@ -175,12 +187,13 @@ def draw_sample(
     )
     pool = visitor.pooled(pools)
     del pools  # as large as the pool itself
-    chosen = np.isin(pool.rows, named)
+    chosen = np.isin(pool.rows, kept)
     for code, quota in enumerate(held_out):
         one_class = len(held_out) == 1
         members = np.arange(len(pool.rows)) if one_class else np.flatnonzero(pool.targets == code)
         chosen[members[smallest(pool.keys[members], int(quota))]] = True
-    return pool.take(np.flatnonzero(~chosen)), pool.take(np.flatnonzero(chosen))
+    outside = pool.take(np.flatnonzero(chosen))
+    return pool.take(np.flatnonzero(~chosen)), outside, named if len(named) else outside.rows
 
 
 def _entropy(seed: int, purpose: int) -> int:

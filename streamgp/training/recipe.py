@@ -89,6 +89,11 @@ def inference_of(settings: FitSettings) -> Inference:
     return FITC() if isinstance(settings.selection, Kmeans | EvidenceGain) else ADF()
 
 
+def may_use_criterion(settings: FitSettings) -> bool:
+    """Whether learning by the IVM's criterion can be part of the recipe, whatever the data turn out to be."""
+    return settings.learning in (True, "constant", "hybrid")
+
+
 def resolve(settings: FitSettings, traits: Traits) -> Choices:
     """Settle everything that was left open. The reasons stand in docs/decisions.md."""
     selection, inference, learning = settings.selection, inference_of(settings), settings.learning

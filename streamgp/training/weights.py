@@ -15,10 +15,10 @@ from streamgp.settings import FitSettings
 from streamgp.training.prepare import Prepared
 
 
-def row_weights(prepared: Prepared, settings: FitSettings, held_out: IntArray) -> RowWeights:
-    """The weights of all rows; those held out have none."""
+def row_weights(prepared: Prepared, settings: FitSettings, excluded: IntArray) -> RowWeights:
+    """The weights of all rows; those excluded (sorted) have none."""
     by_class = _class_weights(prepared, settings.class_weight)
-    return RowWeights(np.sort(held_out), by_class, _checked(settings.sample_weight, prepared.rows.n_rows))
+    return RowWeights(excluded, by_class, _checked(settings.sample_weight, prepared.rows.n_rows))
 
 
 def _class_weights(prepared: Prepared, wish: Any) -> FloatArray | None:

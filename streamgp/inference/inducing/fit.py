@@ -251,9 +251,11 @@ def fit_bytes(
     rows_per_block: int = ROWS_PER_BLOCK,
 ) -> int:
     """Upper bound of the bytes that :func:`converged_evidence` allocates beside the rows and the basis."""
-    shape = (kernel, likelihood, min(rows_per_block, n_rows), n_inducing, n_features, itemsize, power)
+    shape = (kernel, min(rows_per_block, n_rows), n_inducing, n_features, itemsize)
     waiting = TASKS_PER_WORKER * workers + 1
     # Posteriors of this sweep, the next and the best; their factorisation; the total.
     matrices = 8 * n_inducing * n_inducing * (8 + waiting) + 8 * waiting * n_inducing * n_features
     derivatives = 3 * kernel.workspace_bytes(n_inducing, n_inducing, n_features, 8)
-    return workers * max(sweep_bytes(*shape), evidence_bytes(*shape)) + matrices + derivatives + 64 * n_rows
+    block = max(sweep_bytes(*shape), evidence_bytes(*shape))
+    block += likelihood.workspace_bytes(min(rows_per_block, n_rows), power=power)
+    return workers * block + matrices + derivatives + 64 * n_rows

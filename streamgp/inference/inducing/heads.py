@@ -109,10 +109,13 @@ class ExactSums:
 
 @dataclass(frozen=True, eq=False)
 class HeadEvidence:
-    """What rows add to the evidence of converged sites and its gradient; see :func:`evidence_whitened`."""
+    """What rows add to the evidence of converged sites and its gradient; see :func:`evidence_whitened`.
+
+    ``posteriors`` are of the heads that take part, by their number.
+    """
 
     basis: Basis
-    posteriors: tuple[InducingPosterior, ...]
+    posteriors: Mapping[int, InducingPosterior]
     likelihoods: tuple[Likelihood, ...]
     targets: Targets
     approximation: Approximation
@@ -122,10 +125,10 @@ class HeadEvidence:
     def __call__(
         self, start: int, features: Array, encoded: FloatArray, sites: FloatArray | None
     ) -> tuple[None, list[EvidenceSums]]:
-        """Sums for each head; sites that were not kept, those of Gaussian noise, are computed again."""
+        """Sums of these heads; sites that were not kept, those of Gaussian noise, are computed again."""
         weights, sums, rows = self.weights(start, encoded), [], whiten(self.basis, features)
-        for head, (posterior, likelihood) in enumerate(zip(self.posteriors, self.likelihoods, strict=True)):
-            targets = head_targets(self.targets, encoded, head)
+        for head, posterior in self.posteriors.items():
+            likelihood, targets = self.likelihoods[head], head_targets(self.targets, encoded, head)
             if sites is not None:
                 own = Sites(sites[:, head, 0], sites[:, head, 1])
             else:
@@ -150,30 +153,33 @@ class HeadEvidence:
 
 def heads_bytes(
     kernel: Kernel,
-    likelihood: Likelihood,
     rows: int,
     n_inducing: int,
     n_features: int,
     n_heads: int,
+    n_at_once: int,
     itemsize: int,
-    power: float = 1.0,
 ) -> int:
-    """Upper bound of the bytes that a sweep of all heads takes, with its sums and those it is added to."""
-    copy = rows * n_inducing * itemsize if n_heads > 1 else 0
-    sums = 2 * n_heads * 8 * n_inducing * (n_inducing + 1)
-    local = rows * (40 * 8 + 48 * n_heads) + likelihood.workspace_bytes(rows, power=power)
+    """Upper bound of the bytes that a sweep of ``n_at_once`` of the heads takes, without the likelihood's.
+
+    With its sums and those that they are added to, and the sites of all heads, old and new.
+    """
+    copy = rows * n_inducing * itemsize if n_at_once > 1 else 0
+    sums = 2 * n_at_once * 8 * n_inducing * (n_inducing + 1)
+    local = rows * (40 * 8 + 48 * n_heads)
     product = n_inducing * n_inducing * itemsize
     tile = numerics.workspace_bytes(rows, itemsize)
     whitening = whiten_bytes(kernel, rows, n_inducing, n_features, itemsize)
     return whitening + copy + sums + local + product + tile
 
 
-def inducing_bytes(n_inducing: int, n_features: int, n_heads: int, itemsize: int) -> int:
+def inducing_bytes(n_inducing: int, n_features: int, n_heads: int, n_at_once: int, itemsize: int) -> int:
     """Upper bound of the bytes that sweeps hold beside their tasks.
 
-    Of each head: moments of this sweep and the next, posterior in float64 and in the type of the pass; the
-    basis in both; matrices of a factorisation; sums that wait for their turn to be added.
+    Of each head: moments of this sweep and the next. Of those in one pass: the posterior in float64 and in
+    the type of the pass, sums that wait for their turn to be added. The basis in both types; matrices of a
+    factorisation.
     """
     matrix = n_inducing * n_inducing
-    per_head = matrix * (3 * 8 + itemsize)
-    return n_heads * (per_head + 2 * 8 * matrix) + matrix * (5 * 8 + itemsize) + 8 * n_inducing * n_features
+    moving = n_at_once * matrix * (3 * 8 + itemsize)
+    return n_heads * 2 * 8 * matrix + moving + matrix * (5 * 8 + itemsize) + 8 * n_inducing * n_features

@@ -180,20 +180,12 @@ def finish_evidence(basis: Basis, posterior: InducingPosterior, sums: EvidenceSu
     return Evidence(value, sums.kernel_gradient + by_kernel, sums.likelihood_gradient, by_input)
 
 
-def evidence_bytes(
-    kernel: Kernel,
-    likelihood: Likelihood,
-    rows: int,
-    n_inducing: int,
-    n_features: int,
-    itemsize: int,
-    power: float = 1.0,
-) -> int:
-    """Upper bound of the bytes that :func:`evidence_block` takes, its result included."""
+def evidence_bytes(kernel: Kernel, rows: int, n_inducing: int, n_features: int, itemsize: int) -> int:
+    """Upper bound of the bytes of :func:`evidence_block` and its result, without the likelihood's."""
     blocks = 3 * rows * n_inducing * itemsize
     # Derivatives hold a few more matrices (m, p) and tiles than values do: three times covers all families.
     derivatives = 3 * kernel.workspace_bytes(rows, n_inducing, n_features, itemsize)
     moments = n_inducing * n_inducing * (8 + 2 * itemsize) + 16 * n_inducing * n_features
-    local = 48 * 8 * rows + likelihood.workspace_bytes(rows, power=power)
+    local = 48 * 8 * rows
     whitening = whiten_bytes(kernel, rows, n_inducing, n_features, itemsize)
     return whitening + blocks + derivatives + moments + local

@@ -208,17 +208,9 @@ def _moments(rows: WhitenedRows, sites: Sites, weights: FloatArray) -> tuple[Flo
     return (scaled.T @ scaled).astype(np.float64), vector
 
 
-def sweep_bytes(
-    kernel: Kernel,
-    likelihood: Likelihood,
-    rows: int,
-    n_inducing: int,
-    n_features: int,
-    itemsize: int,
-    power: float = 1.0,
-) -> int:
-    """Upper bound of the bytes that :func:`sweep_block` takes, its result included."""
+def sweep_bytes(kernel: Kernel, rows: int, n_inducing: int, n_features: int, itemsize: int) -> int:
+    """Upper bound of the bytes that :func:`sweep_block` takes with its result, without the likelihood's."""
     moments = n_inducing * n_inducing * (8 + itemsize) + 8 * n_inducing
-    local = 40 * 8 * rows + likelihood.workspace_bytes(rows, power=power)
+    local = 40 * 8 * rows
     tile = numerics.workspace_bytes(rows, itemsize)
     return whiten_bytes(kernel, rows, n_inducing, n_features, itemsize) + tile + local + moments

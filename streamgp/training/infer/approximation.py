@@ -104,7 +104,7 @@ def _chosen(settings: FITC, refit: bool, problem: Problem, draft: Draft) -> tupl
     known = dict(zip(rows.heads, (fit.sites for fit in best.fits), strict=True))
     fits = _fit_heads(draft, everyone, precision, best.approximation, known)
     moments = [_moments(fit) for fit in fits]
-    scale = (problem.n_rows - len(problem.held_out.rows)) / len(rows.weights)
+    scale = (problem.n_rows - len(problem.excluded)) / len(rows.weights)
     sweeps = Sweeps(
         approximation=best.approximation,
         precision=precision,
@@ -141,6 +141,11 @@ def candidates(residual: float | str, power: float | str) -> list[Approximation]
         for s, a in CANDIDATES
     ]
     return [Approximation(*pair) for pair in dict.fromkeys(pairs)]
+
+
+def powers_tried(settings: FITC) -> tuple[float, ...]:
+    """Powers of the likelihood that the choice may compute with."""
+    return tuple({choice.power for choice in candidates(settings.residual, settings.power)})
 
 
 def _first_precision(problem: Problem, draft: Draft, n_inducing: int) -> str:

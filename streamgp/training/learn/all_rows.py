@@ -105,21 +105,24 @@ def evidence_of_all_rows(
 
 
 def _slopes(problem: Problem, parameters: Parameters, sweeps: Sweeps, inputs: bool) -> list[Evidence]:
-    """Evidence and gradient of every head at the fixed point, in one pass."""
+    """Evidence and gradient of every head at the fixed point, in one pass for each group of heads."""
     assert problem.scratch is not None
     kernel, likelihoods, inducing = parameters
     basis = sweeps.basis(kernel, inducing)
-    posteriors = tuple(sweeps.posterior(head) for head in range(len(likelihoods)))
-    step = HeadEvidence(
-        basis,
-        posteriors,
-        likelihoods,
-        problem.prepared.targets,
-        sweeps.approximation,
-        problem.weights,
-        inputs,
-    )
     is_exact = isinstance(likelihoods[0], Gaussian)
     sites = None if is_exact else problem.scratch.read(sweeps.generation)
-    sums = sum_over_rows(problem, SiteSweep(step, merge_evidence, sites), sweeps.precision, "slopes")
-    return [finish_evidence(basis, *pair) for pair in zip(posteriors, sums, strict=True)]
+    found = []
+    for heads in problem.plan.head_groups():
+        posteriors = {head: sweeps.posterior(head) for head in heads}
+        step = HeadEvidence(
+            basis,
+            posteriors,
+            likelihoods,
+            problem.prepared.targets,
+            sweeps.approximation,
+            problem.weights,
+            inputs,
+        )
+        sums = sum_over_rows(problem, SiteSweep(step, merge_evidence, sites), sweeps.precision, "slopes")
+        found += [finish_evidence(basis, *pair) for pair in zip(posteriors.values(), sums, strict=True)]
+    return found

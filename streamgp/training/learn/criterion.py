@@ -22,7 +22,6 @@ from streamgp.inference.active_set import ActiveSet, Candidates, left_out_margin
 from streamgp.inference.criterion import criterion
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
-from streamgp.passes.run import available_threads
 from streamgp.selection import IVM
 from streamgp.training.codec import record
 from streamgp.training.greedy import Learner, grow
@@ -245,7 +244,7 @@ def _minor_steps(
     value = np.inf
 
     def objective(vector: FloatArray) -> tuple[float, FloatArray]:
-        return penalised_criterion(draft, tasks, actives, sites, vector)
+        return penalised_criterion(draft, tasks, actives, sites, vector, problem.plan.criterion_workers)
 
     log = logged(objective, own.evaluations, lambda arrays: save(replace(own, evaluations=arrays)))
     for _ in range(MINOR_STEPS if hybrid else 1):
@@ -263,7 +262,12 @@ def _refiltered(kernel: Kernel, likelihood: Likelihood, active: ActiveSet) -> Si
 
 
 def penalised_criterion(
-    draft: Draft, tasks: list[Task], actives: list[ActiveSet], sites: list[Sites], vector: FloatArray
+    draft: Draft,
+    tasks: list[Task],
+    actives: list[ActiveSet],
+    sites: list[Sites],
+    vector: FloatArray,
+    workers: int,
 ) -> tuple[float, FloatArray]:
     """φ of all heads, minus the log hyperpriors, and its gradient."""
     kernel, likelihoods = unpack(draft.kernel, draft.likelihoods, vector)
@@ -279,7 +283,7 @@ def penalised_criterion(
                 site,
                 task.inputs[rest],
                 task.targets[rest],
-                workers=available_threads(),
+                workers=workers,
             )
         )
     return minus_log_posterior(kernel.log_prior(tasks[0].inputs.shape[1]), likelihoods, found, sign=1.0)

@@ -47,7 +47,7 @@ def read_block(problem: Problem, selection: Predictive, draft: Draft, number: in
         problem.row_keys(draft.step),
         quotas=nothing,
         key_bounds=nothing.astype(np.float64),
-        excluded=np.sort(problem.held_out.rows),
+        excluded=problem.excluded,
         scores=PredictiveScores(problem.prepared.targets, draft.likelihoods, selection.p_min),
         per_head=offered(problem),
     )

@@ -60,7 +60,7 @@ def _of_sample(problem: Problem, selection: Kmeans, scale: FloatArray) -> tuple[
 
 def _of_all_rows(problem: Problem, centres: Centres, scale: FloatArray, label: str) -> Centres:
     """The centres after one round over all rows but those held out."""
-    visitor = Assign(centres, scale, np.sort(problem.held_out.rows))
+    visitor = Assign(centres, scale, problem.excluded)
     moved = problem.run_pass(visitor, np.float32, label).centres(np.concatenate(centres))
     return tuple(np.split(moved, np.cumsum([len(part) for part in centres])[:-1]))
 

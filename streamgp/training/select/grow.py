@@ -275,7 +275,7 @@ def _refreshed(problem: Problem, selection: IVM, draft: Draft, target: Target) -
         quotas,
         # Of rows that are read in part only, the smallest keys are larger.
         key_bounds(quotas, counts) / selection.refresh,
-        excluded=np.sort(problem.held_out.rows),
+        excluded=problem.excluded,
         scores=HeadScores(selection, problem.prepared.targets, draft.likelihoods),
         per_head=retained + draft.n_active,
     )
