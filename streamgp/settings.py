@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -36,6 +36,9 @@ class ADF:
 
     calibrate: bool = True
 
+    sees_all_rows: ClassVar[bool] = False
+    powers: ClassVar[tuple[float, ...]] = (1.0,)
+
 
 @dataclass(frozen=True)
 class EP:
@@ -48,6 +51,9 @@ class EP:
     """
 
     calibrate: bool = True
+
+    sees_all_rows: ClassVar[bool] = False
+    powers: ClassVar[tuple[float, ...]] = (1.0,)
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,9 @@ class FITC:
     tolerance: float = 1e-3
     most_sweeps: int = 60
 
+    calibrate: ClassVar[bool] = True  # as far as a selection of inducing inputs asks
+    sees_all_rows: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         for name in ("residual", "power"):
             value = getattr(self, name)
@@ -92,6 +101,24 @@ class FITC:
                 f"{self.most_sweeps!r}"
             )
 
+    @property
+    def approximations(self) -> list[Approximation]:
+        """Those among which "auto" chooses; a number given for residual or power is kept."""
+        residual, power = self.residual, self.power
+        pairs = [
+            (s if residual == "auto" else float(residual), a if power == "auto" else float(power))
+            for s, a in APPROXIMATIONS
+        ]
+        return [Approximation(*pair) for pair in dict.fromkeys(pairs)]
+
+    @property
+    def powers(self) -> tuple[float, ...]:
+        """Powers of the likelihood that may be computed with."""
+        return tuple({choice.power for choice in self.approximations})
+
+
+APPROXIMATIONS = ((1.0, 1.0), (1.0, 0.5), (1.0, 0.1), (0.0, 1.0))
+"""Residual and power: FITC, two powers between it and a variational bound, the projected process."""
 
 Selection = IVM | PASS | FPASS | Random | Kmeans | EvidenceGain
 Inference = ADF | EP | FITC
@@ -105,6 +132,14 @@ SELECTIONS: dict[str, type[Selection]] = {
     "gain": EvidenceGain,
 }
 INFERENCES: dict[str, type[Inference]] = {"adf": ADF, "ep": EP, "fitc": FITC}
+DEFAULT_INFERENCE: dict[type[Selection], type[Inference]] = {
+    IVM: ADF,
+    Random: ADF,
+    PASS: EP,
+    FPASS: EP,
+    Kmeans: FITC,
+    EvidenceGain: FITC,
+}
 LEARNING = (True, False, "constant", "hybrid", "evidence", "passes")
 
 
@@ -112,12 +147,12 @@ LEARNING = (True, False, "constant", "hybrid", "evidence", "passes")
 class FitSettings:
     """What a fit is asked for; names and meanings are those of the estimators' parameters.
 
-    ``inference`` None, ``multiclass`` "auto", ``learning`` True and so on are left to the recipe.
+    ``multiclass`` "auto", ``learning`` True, ``validation`` None and so on are left to the recipe.
     """
 
     n_active: int
     selection: Selection
-    inference: Inference | None
+    inference: Inference
     multiclass: str
     kernel: Kernel | None
     likelihood: Likelihood | None
@@ -135,17 +170,23 @@ class FitSettings:
     scratch: Any
     progress: bool | None
 
+    @property
+    def shared(self) -> bool:
+        """Whether all classes share their active rows."""
+        return self.inference.sees_all_rows or self.multiclass == "shared"
+
 
 def fit_settings(parameters: dict[str, Any], seed: int, sample_weight: Any = None) -> FitSettings:
     """The settings of a fit from an estimator's parameters: each is checked alone, then with the others."""
     known = {field.name for field in dataclasses.fields(FitSettings)}
     checked = {name: value for name, value in parameters.items() if name in known}
+    selection: Selection = _chosen("selection", parameters["selection"], SELECTIONS)
     settings = FitSettings(
         **checked
         | {
             "n_active": _count("n_active", parameters["n_active"]),
-            "selection": _chosen("selection", parameters["selection"], SELECTIONS),
-            "inference": _inference(parameters["inference"]),
+            "selection": selection,
+            "inference": _inference(parameters["inference"], selection),
             "multiclass": _one_of("multiclass", parameters.get("multiclass", "auto"), MULTICLASS),
             "learning": _one_of("learn_hyperparameters", parameters["learn_hyperparameters"], LEARNING),
             "class_weight": parameters.get("class_weight"),
@@ -167,7 +208,7 @@ def check_together(settings: FitSettings) -> None:
     """Refuse settings of which one would be ignored, with both named."""
     selection, inference, learning = settings.selection, settings.inference, settings.learning
     inducing, predictive = isinstance(selection, Kmeans | EvidenceGain), isinstance(selection, PASS | FPASS)
-    over_all_rows = isinstance(inference, FITC) or (inference is None and inducing)
+    over_all_rows = inference.sees_all_rows
     name = type(selection).__name__
     pairs = [
         (inducing and not over_all_rows, f"selection={name}(...)", "inference='fitc'"),
@@ -247,9 +288,9 @@ def _chosen(name: str, value: Any, known: dict[str, Any]) -> Any:
     return known[value]()
 
 
-def _inference(value: Any) -> Inference | None:
+def _inference(value: Any, selection: Selection) -> Inference:
     if isinstance(value, str) and value == "auto":
-        return None
+        return DEFAULT_INFERENCE[type(selection)]()
     found: Inference = _chosen("inference", value, INFERENCES)
     return found
 

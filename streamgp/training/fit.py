@@ -25,14 +25,13 @@ from streamgp.persistence import CheckpointFolder
 from streamgp.posterior.calibration import UNCALIBRATED
 from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive
-from streamgp.settings import FITC, FitSettings, refuse_for_real_targets
+from streamgp.settings import FitSettings, refuse_for_real_targets
 from streamgp.training.heads import inducing_of, make_snapshot
-from streamgp.training.infer.approximation import powers_tried
 from streamgp.training.learn.criterion import SAMPLE_ACTIVE, SAMPLE_ROWS, TUNING_ACTIVE
 from streamgp.training.plan import Demand, MemoryPlan, make_plan
 from streamgp.training.prepare import Prepared, prepare
 from streamgp.training.problem import Problem, draw_sample, pass_settings
-from streamgp.training.recipe import Choices, Traits, compose, inference_of, may_use_criterion, resolve
+from streamgp.training.recipe import BY_CRITERION, Choices, Traits, compose, resolve
 from streamgp.training.stage import Draft, History, Recipe, describe, run
 from streamgp.training.weights import row_weights
 
@@ -80,7 +79,7 @@ def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recip
     logger.info("recipe: %s", describe(recipe))
     problem = _make_problem(prepared, plan, settings, choices, started)
     draft = Draft(
-        choices.starts.default(problem) if settings.kernel is None else settings.kernel,
+        choices.default_kernel.default(problem) if settings.kernel is None else settings.kernel,
         _likelihoods(prepared, settings.likelihood),
         (ActiveSet.empty(0, rows.n_features),) * heads,
         (UNCALIBRATED,) * heads,
@@ -90,8 +89,7 @@ def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recip
 
 def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
     """The memory plan of a fit; nothing is read."""
-    inference, with_slopes = inference_of(settings), settings.learning == "passes"
-    over_all_rows = isinstance(inference, FITC)
+    inference, with_slopes = settings.inference, settings.learning == "passes"
     named = 0 if settings.validation is None else np.size(settings.validation)
     return make_plan(
         Demand(
@@ -100,12 +98,12 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
             min(settings.n_active, rows.n_rows),
             heads,
             4 if settings.precision == "float32" and not with_slopes else 8,
-            shared=over_all_rows or settings.multiclass == "shared",
-            over_all_rows=over_all_rows,
+            shared=settings.shared,
+            n_at_once=heads if inference.sees_all_rows else 0,
             with_slopes=with_slopes,
             likelihood=settings.likelihood or Probit(),
-            powers=powers_tried(inference) if isinstance(inference, FITC) else (1.0,),
-            criterion_rows=min(SAMPLE_ROWS, rows.n_rows) if may_use_criterion(settings) else 0,
+            powers=inference.powers,
+            criterion_rows=min(SAMPLE_ROWS, rows.n_rows) if settings.learning in BY_CRITERION else 0,
             criterion_active=SAMPLE_ACTIVE,
             row_bytes=8 * (3 * named + (0 if settings.sample_weight is None else rows.n_rows)),
         ),
@@ -150,7 +148,7 @@ def _make_problem(
         sample,
         held_out,
         excluded,
-        groups=(heads,) if choices.shared else tuple((head,) for head in heads),
+        groups=(heads,) if settings.shared else tuple((head,) for head in heads),
         weights=row_weights(prepared, settings, excluded),
         started=started,
     )

@@ -41,9 +41,9 @@ MOST_CANDIDATES = 50_000
 class Demand:
     """What is asked of the memory: the data's shape, the model's size, and whether it is fitted already.
 
-    ``n_active`` counts the active rows of one head, the largest. ``over_all_rows``: they are inducing inputs
-    of an inference that sweeps over all rows, with these ``powers`` of the likelihood; ``with_slopes``: its
-    evidence is learned from in passes; ``heads_at_once``: so many heads take part in one pass (0: all).
+    ``n_active`` counts the active rows of one head, the largest. ``n_at_once``: so many heads take part in
+    one sweep over all rows, through the active rows as inducing inputs and with these ``powers`` of the
+    likelihood; 0: there are no such sweeps. ``with_slopes``: their evidence is learned from in passes.
     ``criterion_rows``: rows on which the IVM's criterion is learned, with ``criterion_active`` active ones.
     ``row_bytes``: what is held for single rows of the store: their weights, the numbers of those held out.
     """
@@ -55,9 +55,8 @@ class Demand:
     itemsize: int
     shared: bool = False
     fitted: bool = False
-    over_all_rows: bool = False
+    n_at_once: int = 0
     with_slopes: bool = False
-    heads_at_once: int = 0
     likelihood: Likelihood = field(default_factory=Probit)
     powers: tuple[float, ...] = (1.0,)
     criterion_rows: int = 0
@@ -68,11 +67,6 @@ class Demand:
     def n_inputs(self) -> int:
         """Active rows of all heads together."""
         return self.n_active if self.shared else self.n_active * self.n_heads
-
-    @property
-    def n_at_once(self) -> int:
-        """Heads that take part in one pass."""
-        return self.heads_at_once or self.n_heads
 
     def likelihood_bytes(self, rows: int) -> int:
         """What the likelihood needs for a block, at the power that needs most."""
@@ -121,14 +115,14 @@ class MemoryPlan:
 
     def head_groups(self) -> list[range]:
         """Heads whose matrices are held at the same time in a sweep over all rows."""
-        every, size = range(self.demand.n_heads), self.demand.n_at_once
+        every, size = range(self.demand.n_heads), max(1, self.demand.n_at_once)
         return [every[start : start + size] for start in range(0, len(every), size)]
 
     @property
     def scratch_bytes(self) -> int:
         """Bytes on disk for the sites of all rows."""
         demand = self.demand
-        return scratch_bytes(demand.rows.n_rows, demand.n_heads) if demand.over_all_rows else 0
+        return scratch_bytes(demand.rows.n_rows, demand.n_heads if demand.n_at_once else 0)
 
     @property
     def total_bytes(self) -> int:
@@ -140,7 +134,7 @@ class MemoryPlan:
     def __str__(self) -> str:
         """A table: what, how much of it, bytes."""
         demand = self.demand
-        at_once = f"{demand.n_at_once} heads at once" if demand.over_all_rows and demand.n_heads > 1 else ""
+        at_once = f"{demand.n_at_once} heads at once" if 0 < demand.n_at_once < demand.n_heads else ""
         scratch = [("sites of all rows, on disk", "", self.scratch_bytes)] if self.scratch_bytes else []
         rows = [("weights, rows held out by number", "", demand.row_bytes)] if demand.row_bytes else []
         lines = [
@@ -202,8 +196,8 @@ def _divide(demand: Demand, budget: int, threads: int) -> MemoryPlan | None:
     All heads take part in every pass over all rows, unless only fewer of them fit: then half as many, ...
     """
     plan = _divide_once(demand, budget, threads)
-    while plan is None and demand.over_all_rows and demand.n_at_once > 1:
-        demand = replace(demand, heads_at_once=-(-demand.n_at_once // 2))
+    while plan is None and demand.n_at_once > 1:
+        demand = replace(demand, n_at_once=-(-demand.n_at_once // 2))
         plan = _divide_once(demand, budget, threads)
     return plan
 
@@ -282,7 +276,7 @@ def _pass_model_bytes(demand: Demand) -> int:
     if demand.fitted:
         return snapshot
     again = heads * d * POOL_COPIES * demand.rows.feature_bytes()
-    if demand.over_all_rows:
+    if demand.n_at_once:
         # Sweeps come after the selection, and end before the model is made of their moments.
         finished = snapshot + heads * (8 + demand.itemsize) * d * d
         snapshot = max(finished, inducing_bytes(d, p, heads, demand.n_at_once, demand.itemsize))
@@ -310,7 +304,7 @@ def _block_bytes(demand: Demand, rows: int) -> int:
     sizes = (demand.n_inputs, p, demand.n_heads, demand.itemsize)
     block = workspace_bytes(demand.kernel, rows, *sizes) + demand.likelihood_bytes(rows)
     shape = (demand.kernel, rows, demand.n_active, p)
-    if demand.over_all_rows:
+    if demand.n_at_once:
         swept = heads_bytes(*shape, demand.n_heads, demand.n_at_once, demand.itemsize)
         block = max(block, swept + demand.likelihood_bytes(rows))
     if demand.with_slopes:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from streamgp.selection import IVM, EvidenceGain, Kmeans, Random
-from streamgp.selection.predictive import REAL_UPDATES, Predictive
+from streamgp.selection import FPASS, IVM, PASS, EvidenceGain, Kmeans, Random
+from streamgp.selection.predictive import REAL_UPDATES
 from streamgp.settings import ADF, EP, FITC, FitSettings, Inference, Selection
 from streamgp.training.calibrate import calibration
 from streamgp.training.infer.active import propagate_actives
@@ -18,17 +20,17 @@ from streamgp.training.learn.criterion import choose_start, learn_by_criterion
 from streamgp.training.learn.evidence import (
     FOR_CLASSES,
     FOR_REAL_TARGETS,
+    Sizes,
     climb_starts,
     refine_with_centres,
     refine_with_inducing,
 )
-from streamgp.training.problem import Problem
 from streamgp.training.select.centres import centre_inducing
 from streamgp.training.select.draw import draw_actives, draw_first
 from streamgp.training.select.exchange import Exchange
 from streamgp.training.select.gain import gain_inducing
 from streamgp.training.select.grow import Watching, grow_actives
-from streamgp.training.stage import Draft, Recipe
+from streamgp.training.stage import Recipe
 from streamgp.training.starts import Starts
 
 MOST_LEARNED_INPUTS = 4000
@@ -37,6 +39,8 @@ MOST_ARD_FEATURES = 100
 """Features up to which each has its own lengthscale."""
 EVIDENCE = ("evidence", "passes")
 """Ways of learning by the evidence: of a sample alone, or in the end of all rows."""
+BY_CRITERION = (True, "constant", "hybrid")
+"""Ways that can mean learning by the IVM's criterion, whatever the data turn out to be."""
 
 
 @dataclass(frozen=True)
@@ -58,153 +62,177 @@ class Traits:
 class Choices:
     """What settings amount to for data of some traits: nothing is "auto" any more.
 
-    ``by_evidence``: the evidence of rows seen through inducing inputs is learned from, else the IVM's
-    criterion. ``update_every``: blocks of a predictive selection between two updates of its hyperparameters,
-    None: no updates. ``along``: these updates are all the learning that there is.
+    ``learning`` is a key of the tables below. ``update_every``: blocks of a predictive selection between two
+    updates of its hyperparameters, None: no updates. ``starts`` None: learning starts from the given kernel.
     """
 
-    selection: Selection
-    inference: Inference
-    learns: bool
-    by_evidence: bool
-    by_all_rows: bool
-    hybrid: bool
-    along: bool
+    selection: Any  # settings of a kind that SELECT knows
+    inference: Any  # settings of a kind that COMPOSE knows
+    learning: str
     update_every: int | None
     learn_inducing: bool
-    shared: bool
-    calibrated: bool
     validation: Any
-    starts: Starts
-    has_kernel: bool
-    is_classification: bool
+    default_kernel: Starts
+    starts: Starts | None
+    sizes: Sizes
 
 
-def inference_of(settings: FitSettings) -> Inference:
-    """The inference: as asked for, else the one that belongs to the selection."""
-    if settings.inference is not None:
-        return settings.inference
-    if isinstance(settings.selection, Predictive):
-        return EP()
-    return FITC() if isinstance(settings.selection, Kmeans | EvidenceGain) else ADF()
-
-
-def may_use_criterion(settings: FitSettings) -> bool:
-    """Whether learning by the IVM's criterion can be part of the recipe, whatever the data turn out to be."""
-    return settings.learning in (True, "constant", "hybrid")
-
-
-def resolve(settings: FitSettings, traits: Traits) -> Choices:
-    """Settle everything that was left open. The reasons stand in docs/decisions.md."""
-    selection, inference, learning = settings.selection, inference_of(settings), settings.learning
-    over_all_rows, predictive = isinstance(inference, FITC), isinstance(selection, Predictive)
-    classes, learns = traits.is_classification, learning is not False
-    learn_inducing = False
-    if isinstance(inference, FITC):
-        few_numbers = traits.n_active * traits.n_features <= MOST_LEARNED_INPUTS
-        learn_inducing = few_numbers if inference.learn_inducing == "auto" else bool(inference.learn_inducing)
-    update_every = getattr(selection, "update_every", None)
-    if update_every is None and predictive and learning is True and not (classes or over_all_rows):
-        update_every = REAL_UPDATES
-    if learning is not True:
-        by_evidence = learning in EVIDENCE
-    elif over_all_rows:
-        by_evidence = not classes or learn_inducing or traits.has_few_features
-    else:
-        by_evidence = traits.has_few_features and predictive and update_every is None
-    per_feature = learns and traits.has_few_features
-    return Choices(
-        selection=selection,
-        inference=inference,
-        learns=learns,
-        by_evidence=by_evidence,
-        by_all_rows=learning == "passes",
-        hybrid=learning == "hybrid",
-        along=update_every is not None and not by_evidence,
-        update_every=update_every,
-        learn_inducing=learn_inducing,
-        shared=over_all_rows or settings.multiclass == "shared",
-        calibrated=getattr(inference, "calibrate", True),
-        # Predictive selections judge themselves by rows of the sample.
-        validation=False
-        if predictive and not over_all_rows and settings.validation is None
-        else settings.validation,
-        starts=Starts(
-            variance=30.0 if classes else 1.0,
-            variances=(1.0, 10.0, 100.0) if classes else (1.0,),
-            per_feature=per_feature,
-            with_linear=not (per_feature and classes and by_evidence),
-            with_polynomials=traits.has_common_scale,
-        ),
-        has_kernel=settings.kernel is not None,
-        is_classification=classes,
-    )
+Compose = Callable[[Choices], Recipe]
 
 
 def compose(settings: FitSettings, traits: Traits) -> Recipe:
     """The stages of a fit."""
     choices = resolve(settings, traits)
-    return (*_learn(choices), *_select(choices), *_infer(choices))
+    return COMPOSE[type(choices.inference)](choices)
 
 
-def _learn(choices: Choices) -> Recipe:
-    """Learning before the selection."""
-    if not choices.learns or choices.along:
-        return ()
-    starts = None if choices.has_kernel else choices.starts
-    if choices.by_evidence:
-        first = climb_starts(_sizes(choices), starts)
-        # Inducing inputs are chosen in the learned metric; active rows by the kernel that is learned in full.
-        over_all_rows = isinstance(choices.inference, FITC)
-        return (first,) if over_all_rows else (first, refine_with_centres(_sizes(choices)))
-    selection = choices.selection if isinstance(choices.selection, IVM) else IVM()
-    rounds = learn_by_criterion(selection, hybrid=choices.hybrid, tune=choices.calibrated)
-    return choose_start(selection, starts), rounds
+def resolve(settings: FitSettings, traits: Traits) -> Choices:
+    """Settle everything that was left open. The reasons stand in docs/decisions.md."""
+    selection, inference, classes = settings.selection, settings.inference, traits.is_classification
+    wish = getattr(inference, "learn_inducing", False)
+    few_numbers = traits.n_active * traits.n_features <= MOST_LEARNED_INPUTS
+    learn_inducing = few_numbers if wish == "auto" else bool(wish)
+    update_every = getattr(selection, "update_every", None)
+    learning = _learning(settings, traits, learn_inducing, update_every)
+    if learning == "along":
+        update_every = update_every or REAL_UPDATES
+    per_feature = learning != "none" and traits.has_few_features
+    starts = Starts(
+        variance=30.0 if classes else 1.0,
+        variances=(1.0, 10.0, 100.0) if classes else (1.0,),
+        per_feature=per_feature,
+        with_linear=not (per_feature and classes and learning in EVIDENCE),
+        with_polynomials=traits.has_common_scale,
+    )
+    # Predictive selections judge themselves by rows of the sample.
+    judges_itself = type(selection) in PREDICTIVE and not inference.sees_all_rows
+    return Choices(
+        selection=selection,
+        inference=inference,
+        learning=learning,
+        update_every=update_every,
+        learn_inducing=learn_inducing,
+        validation=False if judges_itself and settings.validation is None else settings.validation,
+        default_kernel=starts,
+        starts=None if settings.kernel is not None else starts,
+        sizes=FOR_CLASSES if classes else FOR_REAL_TARGETS,
+    )
+
+
+def _learning(settings: FitSettings, traits: Traits, learn_inducing: bool, update_every: int | None) -> str:
+    """The way of learning: as asked for, else by the rules of "auto"."""
+    if settings.learning is not True:
+        return settings.learning or "none"
+    few, classes = traits.has_few_features, traits.is_classification
+    if settings.inference.sees_all_rows:
+        known = "constant" if update_every is None else "along"
+        return "evidence" if not classes or learn_inducing or few else known
+    if type(settings.selection) not in PREDICTIVE:
+        return "constant"
+    if update_every is not None or not classes:
+        return "along"
+    return "evidence" if few else "constant"
+
+
+# Ways of learning before the selection, and after it; each is a function of the choices that gives stages.
+
+
+def _nothing(choices: Choices) -> Recipe:
+    return ()
+
+
+def _by_criterion(choices: Choices, *, hybrid: bool = False) -> Recipe:
+    own, tune = choices.selection, choices.inference.calibrate
+    selection = own if isinstance(own, IVM) else IVM()
+    rounds = learn_by_criterion(selection, hybrid=hybrid, tune=tune)
+    return choose_start(selection, choices.starts), rounds
+
+
+def _by_evidence(choices: Choices) -> Recipe:
+    return (climb_starts(choices.sizes, choices.starts),)
+
+
+def _by_evidence_and_centres(choices: Choices) -> Recipe:
+    # Active rows are chosen by the kernel that is learned in full.
+    return (*_by_evidence(choices), refine_with_centres(choices.sizes))
+
+
+def _refine(choices: Choices) -> Recipe:
+    # Inducing inputs are chosen in the learned metric, and then take part in learning.
+    return (refine_with_inducing(choices.sizes, learn_inputs=choices.learn_inducing),)
+
+
+def _refine_by_all_rows(choices: Choices) -> Recipe:
+    most_sweeps = choices.inference.most_sweeps
+    last = refine_by_all_rows(learn_inputs=choices.learn_inducing, most_sweeps=most_sweeps)
+    return (*_refine(choices), last)
+
+
+BEFORE: dict[str, Compose] = {"constant": _by_criterion, "hybrid": partial(_by_criterion, hybrid=True)}
+BEFORE_ACTIVE = BEFORE | {"evidence": _by_evidence_and_centres}
+BEFORE_INDUCING = BEFORE | {"evidence": _by_evidence, "passes": _by_evidence}
+AFTER_INDUCING: dict[str, Compose] = {"evidence": _refine, "passes": _refine_by_all_rows}
+
+
+# Selections.
+
+
+def _grow(choices: Choices) -> Recipe:
+    # With inference over all rows the sites of this selection are not the model's: no use in watching.
+    watching = None if choices.inference.sees_all_rows else Watching(choices.inference.calibrate)
+    return (grow_actives(choices.selection, watching),)
+
+
+def _exchange(choices: Choices) -> Recipe:
+    selection, every, calibrated = choices.selection, choices.update_every, choices.inference.calibrate
+    chooses = choices.learning == "along" and choices.starts is not None
+    choose_kernel = partial(best_start, choices.default_kernel) if chooses else None
+    update = None if every is None else climb_active_evidence
+    return draw_first(selection, choose_kernel), Exchange(selection, update, every or 1, calibrated).stage()
+
+
+SELECT: dict[type[Selection], Compose] = {
+    IVM: _grow,
+    PASS: _exchange,
+    FPASS: _exchange,
+    Random: lambda choices: (draw_actives(),),
+    Kmeans: lambda choices: (centre_inducing(choices.selection),),
+    EvidenceGain: lambda choices: (gain_inducing(choices.selection),),
+}
+PREDICTIVE = (PASS, FPASS)
+
+
+# Inferences: each knows where learning and selection stand.
 
 
 def _select(choices: Choices) -> Recipe:
-    """The selection of active rows, or of inducing inputs."""
-    selection = choices.selection
-    if isinstance(selection, Random):
-        return (draw_actives(),)
-    if isinstance(selection, Kmeans):
-        return (centre_inducing(selection),)
-    if isinstance(selection, EvidenceGain):
-        return (gain_inducing(selection),)
-    if isinstance(selection, IVM):
-        # With inference over all rows the sites of this selection are not the model's: no use in watching.
-        over_all_rows = isinstance(choices.inference, FITC)
-        return (grow_actives(selection, None if over_all_rows else Watching(choices.calibrated)),)
-    starts = choices.starts
+    return SELECT[type(choices.selection)](choices)
 
-    def choose_kernel(problem: Problem, draft: Draft, first: Any) -> Any:
-        return best_start(problem, draft, starts, first)
 
-    exchange = Exchange(
-        selection,
-        None if choices.update_every is None else climb_active_evidence,
-        choices.update_every or 1,
-        choices.calibrated,
+def _with_active_set(choices: Choices) -> Recipe:
+    calibrated = (calibration(),) if choices.inference.calibrate else ()
+    return (
+        *BEFORE_ACTIVE.get(choices.learning, _nothing)(choices),
+        *_select(choices),
+        *SITES[type(choices.inference)](choices),
+        *calibrated,
     )
-    chooses = choices.along and not choices.has_kernel
-    return draw_first(selection, choose_kernel if chooses else None), exchange.stage()
 
 
-def _infer(choices: Choices) -> Recipe:
-    """What the active set then says, and learning that needs the inducing inputs."""
+def _over_all_rows(choices: Choices) -> Recipe:
     inference = choices.inference
-    if not isinstance(inference, FITC):
-        with_all_rows = isinstance(choices.selection, Predictive)
-        sites = (propagate_actives(with_all_rows=with_all_rows),) if isinstance(inference, EP) else ()
-        return (*sites, calibration()) if choices.calibrated else sites
-    learned: Recipe = ()
-    if choices.by_evidence:
-        learned = (refine_with_inducing(_sizes(choices), learn_inputs=choices.learn_inducing),)
-    if choices.by_all_rows:
-        learn_inputs, most = choices.learn_inducing, inference.most_sweeps
-        learned = (*learned, refine_by_all_rows(learn_inputs=learn_inputs, most_sweeps=most))
-    return (*learned, choose_approximation(inference, refit=choices.learns), sweep_all_rows(inference))
+    return (
+        *BEFORE_INDUCING.get(choices.learning, _nothing)(choices),
+        *_select(choices),
+        *AFTER_INDUCING.get(choices.learning, _nothing)(choices),
+        choose_approximation(inference, refit=choices.learning != "none"),
+        sweep_all_rows(inference),
+    )
 
 
-def _sizes(choices: Choices) -> Any:
-    return FOR_CLASSES if choices.is_classification else FOR_REAL_TARGETS
+def _propagate(choices: Choices) -> Recipe:
+    return (propagate_actives(with_all_rows=type(choices.selection) in PREDICTIVE),)
+
+
+SITES: dict[type[Inference], Compose] = {ADF: _nothing, EP: _propagate}
+COMPOSE: dict[type[Inference], Compose] = {ADF: _with_active_set, EP: _with_active_set, FITC: _over_all_rows}

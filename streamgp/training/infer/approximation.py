@@ -36,7 +36,6 @@ from streamgp.training.sweeps import Sweeps
 
 logger = logging.getLogger(__name__)
 
-CANDIDATES = ((1.0, 1.0), (1.0, 0.5), (1.0, 0.1), (0.0, 1.0))
 ROWS_PER_INDUCING = 5
 MOST_ROWS = 5000
 TOLERANCE = 5e-3
@@ -78,7 +77,7 @@ def _chosen(settings: FITC, refit: bool, problem: Problem, draft: Draft) -> tupl
     inducing = inducing_of(draft)
     wanted = min(max(ROWS_PER_INDUCING * len(inducing), 1000), MOST_ROWS)
     size, _ = affordable(problem, draft, wanted, len(inducing), fewest_inducing=len(inducing))
-    choices = candidates(settings.residual, settings.power)
+    choices = settings.approximations
     if len(problem.held_out.rows) == 0:
         choices = choices[:1]
     precision = _first_precision(problem, draft, len(inducing))
@@ -132,20 +131,6 @@ def _chosen(settings: FITC, refit: bool, problem: Problem, draft: Draft) -> tupl
 def _better(one: Tried, other: Tried) -> Tried:
     """The first of two, unless held-out rows prefer the other by more than a standard error."""
     return other if is_better(other.log_densities, one.log_densities) else one
-
-
-def candidates(residual: float | str, power: float | str) -> list[Approximation]:
-    """The approximations among which ``"auto"`` chooses; a number given for either is kept."""
-    pairs = [
-        (s if residual == "auto" else float(residual), a if power == "auto" else float(power))
-        for s, a in CANDIDATES
-    ]
-    return [Approximation(*pair) for pair in dict.fromkeys(pairs)]
-
-
-def powers_tried(settings: FITC) -> tuple[float, ...]:
-    """Powers of the likelihood that the choice may compute with."""
-    return tuple({choice.power for choice in candidates(settings.residual, settings.power)})
 
 
 def _first_precision(problem: Problem, draft: Draft, n_inducing: int) -> str:

@@ -56,7 +56,7 @@ def penalised_evidence(problem: Problem, draft: Draft, vector: FloatArray) -> tu
     return minus_log_posterior(kernel.log_prior(draft.actives[0].inputs.shape[1]), likelihoods, found)
 
 
-def best_start(problem: Problem, draft: Draft, starts: Starts, first: Pool) -> Kernel:
+def best_start(starts: Starts, problem: Problem, draft: Draft, first: Pool) -> Kernel:
     """The kernel under which the first active rows have the largest evidence."""
     kernels, inputs = starts.kernels(problem), problem.inputs(first.features)
 
