@@ -22,8 +22,7 @@ MOST_LEAVING = 0.25
 
 SURE = 0.7
 """Probability, given all others, that an active row of a full set must have to be exchanged. The paper has no
-such limit; without it a set too small for its task loses all rows but the contradictory ones: ijcnn1 with
-1000 rows and the paper's kernel, 9.7 % error instead of 3.0 %."""
+such limit; without it a set too small for its task loses all rows but the contradictory ones."""
 
 REAL_UPDATES = 8
 """Blocks between two updates where targets are real and nothing else is asked for."""
@@ -83,8 +82,7 @@ class PASS:
         Rows that are scored with one posterior; then rows enter and leave, and it is updated.
     update_every : int, optional
         Blocks between two updates of the hyperparameters by the evidence of the active sets, as in the paper.
-        None: of real targets every 8 blocks; of classes they are learned once, on a random sample, since hard
-        rows alone mislead: by its evidence or, of more than 100 features, as for the IVM.
+        Default: every 8 blocks for regression; never for classification, FITC or other ways of learning.
     most_steps : int
         Steps of the optimiser in one such update.
     p_exc : float
@@ -145,14 +143,10 @@ class FPASS:
     p_del : float
         Probability, given all others, that an active row must have to be exchanged. A larger one keeps more
         rows that are predicted well among the hard ones, which helps probabilities where a learned kernel is
-        sure of most rows: a fifth of ijcnn1's training rows, left out, has a log loss of 0.044 with 0.7,
-        0.040 with 0.9, 0.042 with 0.97 and 0.99. Digits do better with 0.7.
+        sure of most rows.
     p_min : float
-        Rows less probable than this stay outside, 0 being the paper's rule. A set too small for all hard rows
-        otherwise fills with those that everything else contradicts, instead of those at the border: 0.1
-        instead of 0, with ``p_del=0.9``, gives ijcnn1, the paper's kernel learned, 1.26 instead of 1.55 %
-        error on its test set, 1.93 instead of 2.06 % on rows left out as above (where the log loss is 0.061
-        instead of 0.058).
+        Rows less probable than this stay outside. The paper's rule is 0: all may enter. A set too small for
+        all hard rows then fills with rows that everything else contradicts, not with those at the border.
     n_pass, block_rows, update_every, most_steps
         As for :class:`PASS`.
     """
