@@ -7,8 +7,8 @@ from typing import Any
 from streamgp.data import ClassTargets
 from streamgp.data.rows import Store
 from streamgp.data.targets import Task
+from streamgp.estimators.base import StreamGPEstimator, fit_store
 from streamgp.estimators.classifier import StreamGPClassifier
-from streamgp.estimators.common import adopt, fit_store
 from streamgp.estimators.regressor import StreamGPRegressor
 from streamgp.persistence import read_record
 from streamgp.posterior.model import Model
@@ -25,10 +25,8 @@ def fit_stream(store: Store, x: str = "X", y: str = "y", task: Task = "auto", **
     ``task="auto"``: strings and booleans are classes, floating-point targets numbers, integers are classes up
     to 100 distinct values. All other parameters are those of the estimators.
     """
-    fitted = fit_store(StreamGPClassifier(**parameters).get_params(deep=False), store, x, y, task, None)
-    estimator = _estimator(fitted.model, parameters)
-    adopt(estimator, *fitted)
-    return estimator
+    fitted = fit_store(StreamGPEstimator(**parameters), store, x, y, task)
+    return _kind(fitted.model)(**parameters)._adopt(*fitted)
 
 
 def load(path: Any) -> Estimator:
@@ -40,15 +38,8 @@ def load(path: Any) -> Estimator:
     header, arrays = read_record(path, kind="model")
     model = Model.from_record(header, arrays)
     parameters = {name: parameter_from_json(value) for name, value in header["parameters"].items()}
-    estimator = _estimator(model, parameters)
-    adopt(estimator, model, header["history"], header["recipe"])
-    return estimator
+    return _kind(model)(**parameters)._adopt(model, header["history"], header["recipe"])
 
 
-def _estimator(model: Model, parameters: dict[str, Any]) -> Estimator:
-    if isinstance(model.targets, ClassTargets):
-        return StreamGPClassifier(**parameters)
-    only_for_classes = ("multiclass", "class_weight")  # a fit of real targets has refused all but defaults
-    return StreamGPRegressor(
-        **{name: value for name, value in parameters.items() if name not in only_for_classes}
-    )
+def _kind(model: Model) -> type[Estimator]:
+    return StreamGPClassifier if isinstance(model.targets, ClassTargets) else StreamGPRegressor

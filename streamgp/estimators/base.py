@@ -1,0 +1,292 @@
+"""The estimator that classifier and regressor are kinds of: parameters, fitting, passes of a fitted model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Self, TypeVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from streamgp.arrays import Array, FloatArray
+from streamgp.budget import parse_size
+from streamgp.data import ClassTargets, Rows, open_rows
+from streamgp.data.rows import Store
+from streamgp.data.standardize import Standardize
+from streamgp.data.targets import Task
+from streamgp.errors import ParameterError
+from streamgp.estimators.nested import nested, replaced
+from streamgp.kernels import Kernel
+from streamgp.likelihoods import Likelihood
+from streamgp.passes import CollectMarginals, PassSettings, PredictionWriter, Reading, Visitor, run_pass
+from streamgp.passes.marginals import concatenate
+from streamgp.passes.prediction import Columns, Predictions, output_group
+from streamgp.passes.run import available_threads
+from streamgp.persistence import write_record
+from streamgp.posterior import Marginals, Precision
+from streamgp.posterior.model import Model
+from streamgp.settings import Inference, Selection, fit_settings, parameter_to_json
+from streamgp.training.fit import Fitted, fit
+from streamgp.training.plan import Demand, make_plan
+
+T = TypeVar("T")
+
+
+class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
+    """Gaussian process with a sparse active set, learned from stores larger than memory.
+
+    Parameters
+    ----------
+    n_active : int
+        Size of the active set: rows that the model keeps. Time grows with its square.
+    selection : {"ivm", "pass", "fpass", "random", "kmeans", "gain"} or settings of one of them
+        How active rows are chosen. "ivm": greedily, by what each row would teach. "pass": rows that are
+        predicted badly enter and rows that are predicted well leave, up to ``n_active`` rows. "fpass": the
+        same, always with ``n_active`` rows. "random": at random. "kmeans": centres of clusters, each class
+        with its own. "gain": rows that raise the evidence most. Settings: :mod:`streamgp.settings`.
+    inference : {"auto", "adf", "ep", "fitc"} or settings of one of them
+        What the active set then says. "adf" visits each site once. "ep" is expectation propagation on the
+        active set until nothing changes. "fitc" is expectation propagation over *all* rows, with the active
+        set as inducing inputs that all classes share: one pass a sweep, the best probabilities. Default:
+        "ep" after "pass" and "fpass", "fitc" after "kmeans" and "gain", else "adf". Settings:
+        :class:`~streamgp.settings.ADF`, :class:`~streamgp.settings.EP`, :class:`~streamgp.settings.FITC`.
+    kernel : Kernel, optional
+        Covariance of the latent function on standardised features; learning starts from it. Default: an RBF,
+        with a lengthscale for each feature up to 100 of them, plus a linear kernel (left out where the
+        evidence learns classes).
+    likelihood : Likelihood, optional
+        Default :class:`~streamgp.likelihoods.Probit` with a bias from the class's share, or
+        :class:`~streamgp.likelihoods.Gaussian`.
+    multiclass : {"auto", "per_class", "shared"}
+        For classes: more than two are learned one against the rest, all in one stream. "per_class" (default):
+        an active set of ``n_active`` rows for each class. "shared": one set for all, cheaper to predict; this
+        is the default of "fitc".
+    class_weight : "balanced" or dict, optional
+        For classes: how often rows of each count; goes with "fitc".
+    learn_hyperparameters : bool or {"constant", "hybrid", "evidence", "passes"}
+        How the parameters of kernel and likelihood are learned, on a sample. "constant": by the IVM's
+        criterion, with sites held fixed in the inner loop. "hybrid": the same, with sites set anew before
+        every search direction. "evidence": by the evidence of the sample seen through inducing inputs.
+        "passes": in the end by the evidence of all rows, in passes over them; goes with "fitc". True chooses:
+        the evidence for "fitc" and for "pass" and "fpass" where there are at most 100 features (for "fitc"
+        also where targets are real or inducing inputs are learned), else "constant". For "pass" and "fpass"
+        on real targets, True follows the evidence of the active set every 8 blocks.
+    standardize : {"auto", "common"} or bool
+        Shift and scale of the features; see :func:`streamgp.data.standardize.choose_standardizer`.
+    precision : {"auto", "float32", "float64"}
+        Arithmetic of the passes; factors are always float64.
+    memory_budget : int or str
+        Bytes, or a size such as ``"1GiB"``, that the fit may use beside Python and its libraries.
+    validation : None, False, float or array of row numbers
+        Rows held out to stop early, or to choose the approximation. None: min(5 %, 10000) of them,
+        stratified; none for "pass" and "fpass" with "ep". False: none.
+    max_seconds : float, optional
+        Time after which every stage ends with its current step; ``history_`` says what was left out.
+    random_state : int, RandomState or None
+        Source of all random draws.
+    client : distributed.Client, optional
+        Where passes run; default the current client, else threads.
+    checkpoint : path, optional
+        Folder where the state is kept after every step; a fit that finds one continues there.
+    scratch : path, optional
+        Folder where "fitc" keeps two numbers for each row and class meanwhile; every worker must see it.
+        Default: beside the checkpoint, else the system's folder for temporary files.
+    progress : bool, optional
+        Progress bars; default only on a terminal.
+
+    Attributes
+    ----------
+    classes_, n_features_in_
+        As usual.
+    active_rows_ : array
+        Row numbers of the active sets, one class after the other, in the order of inclusion; inducing inputs
+        that are no rows (centres, or learned) are not among them.
+    kernel_, likelihood_
+        With learned parameters; one likelihood per latent function.
+    recipe_ : str
+        The stages of the fit, such as ``learn: criterion -> select: ivm -> calibrate``.
+    history_ : list of dict
+        One record per step: stage, active rows, held-out log density, seconds, peak memory.
+    """
+
+    task: Task = "auto"
+
+    def __init__(
+        self,
+        n_active: int = 500,
+        *,
+        selection: str | Selection = "ivm",
+        inference: str | Inference = "auto",
+        kernel: Kernel | None = None,
+        likelihood: Likelihood | None = None,
+        multiclass: Literal["auto", "per_class", "shared"] = "auto",
+        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
+        learn_hyperparameters: bool | Literal["constant", "hybrid", "evidence", "passes"] = True,
+        standardize: Standardize = "auto",
+        precision: Precision = "auto",
+        memory_budget: int | str = "1GiB",
+        validation: Any = None,
+        max_seconds: float | None = None,
+        random_state: Any = None,
+        client: Any = None,
+        checkpoint: Any = None,
+        scratch: Any = None,
+        progress: bool | None = None,
+    ) -> None:
+        self.n_active = n_active
+        self.selection = selection
+        self.inference = inference
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.multiclass = multiclass
+        self.class_weight = class_weight
+        self.learn_hyperparameters = learn_hyperparameters
+        self.standardize = standardize
+        self.precision = precision
+        self.memory_budget = memory_budget
+        self.validation = validation
+        self.max_seconds = max_seconds
+        self.random_state = random_state
+        self.client = client
+        self.checkpoint = checkpoint
+        self.scratch = scratch
+        self.progress = progress
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name; ``deep`` adds the fields of kernel, likelihood and settings objects."""
+        parameters: dict[str, Any] = super().get_params(deep=False)
+        if deep:
+            for name in list(parameters):
+                parameters |= {f"{name}__{path}": value for path, value in nested(parameters[name]).items()}
+        return parameters
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters by name; a field of a frozen value replaces the value by a changed copy."""
+        super().set_params(**{name: value for name, value in parameters.items() if "__" not in name})
+        for name, value in parameters.items():
+            owner, _, path = name.partition("__")
+            if path and owner not in self.get_params(deep=False):
+                raise ParameterError(f"{owner!r} is no parameter of {type(self).__name__}")
+            if path:
+                setattr(self, owner, replaced(getattr(self, owner), path, value, name))
+        return self
+
+    def fit_stream(self, store: Store, x: str = "X", y: str = "y", *, sample_weight: Any = None) -> Self:
+        """Fit to a Zarr group (path, URL or ``zarr.Group``) or to a pair of arrays, chunk by chunk.
+
+        ``sample_weight``, one number a row, in memory, goes with "fitc": a row of weight 2 counts as two
+        equal rows do.
+        """
+        return self._adopt(*fit_store(self, store, x, y, self.task, sample_weight))
+
+    def predict_latent(self, X: Any) -> tuple[FloatArray, FloatArray]:
+        """Posterior mean and variance of the latent functions: (rows,) each for one, else (rows, heads).
+
+        For real targets they are in units of the scaled target.
+        """
+        mean, variance = self._marginals(X)
+        assert variance is not None
+        return (mean[:, 0], variance[:, 0]) if mean.shape[1] == 1 else (mean, variance)
+
+    def save(self, path: Any) -> None:
+        """Write the fitted model to one file (or a ``.zarr`` folder) that :func:`load` reads."""
+        check_is_fitted(self)
+        header, arrays = self.model_.to_record()
+        written = {name: parameter_to_json(value) for name, value in self.get_params(deep=False).items()}
+        header["parameters"] = {name: value for name, value in written.items() if value is not None}
+        header |= {"history": self.history_, "recipe": self.recipe_}
+        write_record(path, header, arrays, kind="model")
+
+    def _adopt(self, model: Model, history: Sequence[dict[str, Any]], recipe: str) -> Self:
+        """Take over what a fit has learned."""
+        self.model_, self.history_, self.recipe_ = model, list(history), recipe
+        self.n_features_in_ = model.snapshot.active_inputs.shape[1]
+        self.active_rows_, self.kernel_ = model.active_rows, model.snapshot.kernel
+        self.likelihood_: Any = model.predictive.likelihoods
+        if isinstance(model.targets, ClassTargets):
+            self.classes_ = model.targets.classes
+        else:
+            [self.likelihood_] = model.predictive.likelihoods
+        return self
+
+    def _planned(self, rows: Rows) -> tuple[Rows, PassSettings]:
+        """Rows cut into spans, and the settings of passes of the fitted model over them, in the budget."""
+        if rows.n_features != self.n_features_in_:
+            raise ParameterError(
+                f"rows have {rows.n_features} features, but the model was fitted to {self.n_features_in_}"
+            )
+        snapshot = self.model_.snapshot
+        largest = max(len(head.projected_targets) for head in snapshot.heads)
+        demand = Demand(
+            rows,
+            snapshot.kernel,
+            largest,
+            len(snapshot.heads),
+            snapshot.dtype.itemsize,
+            shared=len(snapshot.active_inputs) == largest,
+            fitted=True,
+            likelihood=self.model_.predictive.likelihoods[0],
+        )
+        plan = make_plan(demand, parse_size(self.memory_budget), available_threads())
+        settings = PassSettings(plan.rows_per_block, plan.tasks_in_flight, self.client, self.progress)
+        return rows.cut(plan.span_rows), settings
+
+    def _visit(self, rows: Rows, settings: PassSettings, visitor: Visitor[T]) -> T:
+        """One pass of the fitted model over rows."""
+        model = self.model_
+        reading = Reading(model.standardizer, model.targets, model.snapshot.dtype)
+        return run_pass(rows, visitor, settings, reading=reading, snapshot=model.snapshot, label="predict")
+
+    def _marginals(self, X: Any, with_variance: bool = True) -> Marginals:
+        """Latent marginals of rows in memory, inside the budget."""
+        check_is_fitted(self)
+        features = validate_data(self, X, dtype="numeric", reset=False)
+        rows = self._planned(open_rows(features, y=None))
+        return concatenate(self._visit(*rows, CollectMarginals(with_variance)))
+
+    def _by_block(
+        self,
+        predict: Callable[[Array], Array],
+        X: Any,
+        dtype: np.dtype[Any],
+        columns: int | None = None,
+    ) -> Any:
+        """Predictions of a Dask array as a Dask array: block by block, lazily."""
+        check_is_fitted(self)
+        features = X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X
+        if columns is None:
+            return features.map_blocks(predict, dtype=dtype, drop_axis=1, meta=np.empty(0, dtype))
+        chunks = (features.chunks[0], (columns,))
+        return features.map_blocks(predict, dtype=dtype, chunks=chunks, meta=np.empty((0, columns), dtype))
+
+    def _evaluate(self, store: Store, x: str, y: str, visitor: Visitor[T]) -> T:
+        """One pass of a visitor that compares predictions with the targets of a store."""
+        check_is_fitted(self)
+        return self._visit(*self._planned(open_rows(store, x, y)), visitor)
+
+    def _write(
+        self, store: Store, x: str, out: Any, columns: Columns, predict: Callable[[Marginals], Predictions]
+    ) -> None:
+        """Write what ``predict`` makes of every row of a store to a new Zarr group."""
+        check_is_fitted(self)
+        rows, settings = self._planned(open_rows(store, x, None))
+        with output_group(out, rows, columns) as arrays:
+            self._visit(rows, settings, PredictionWriter(predict, arrays))
+
+
+def fit_store(
+    estimator: StreamGPEstimator, store: Store, x: str, y: str, task: Task, weight: Any = None
+) -> Fitted:
+    """Fit a store with an estimator's parameters."""
+    settings = fit_settings(estimator.get_params(deep=False), _seed(estimator.random_state), weight)
+    return fit(open_rows(store, x, y), task, settings)
+
+
+def _seed(random_state: Any) -> int:
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1)[0])
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(2**31 - 1))
