@@ -7,9 +7,9 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from streamgp.inference.damping import Damped, iterate
 from streamgp.inference.inducing.basis import Approximation, make_basis
 from streamgp.inference.inducing.fit import (
-    Damping,
     converged_evidence,
     evidence_of_sites,
     fit_bytes,
@@ -153,14 +153,34 @@ def test_the_posterior_of_a_weighted_sample_shortens_a_fit():
 
 
 def test_damping_follows_the_residual():
-    damping = Damping().after(1.0)
-    assert damping.step == 1.0
-    rising = damping.after(2.0)
+    progress = Damped().after(1.0, 0, 1e-3)
+    assert progress.step == 1.0
+    rising = progress.after(2.0, 0, 1e-3)
     assert rising.step == 0.5
     for residual in (3.0, 4.0, 5.0):
-        rising = rising.after(residual)
+        rising = rising.after(residual, 0, 1e-3)
     assert rising.step == 0.1
-    assert rising.after(4.0).step == pytest.approx(0.125)
+    assert rising.after(4.0, 0, 1e-3).step == pytest.approx(0.125)
+
+
+def test_converged_is_a_small_residual_with_as_many_rows_without_a_cavity_as_before():
+    progress = Damped().after(1e-4, 3, 1e-3)
+    assert not progress.converged
+    assert progress.after(1e-4, 3, 1e-3).converged
+    assert not progress.after(1e-4, 2, 1e-3).converged
+    assert progress.after(1e-4, 0, 1e-3).converged
+    assert not progress.after(1e-2, 0, 1e-3).converged
+
+
+def test_the_loop_returns_the_best_sweep_it_has_seen():
+    residuals = iter([5.0, 1.0, 3.0, 2.0])
+
+    def sweep(state, progress):
+        return state + 1, f"sweep {state}", next(residuals), 0
+
+    best, progress = iterate(sweep, 0, Damped(), tolerance=1e-3, most_sweeps=4)
+    assert best == "sweep 1"
+    assert (progress.residual, progress.sweeps, progress.converged) == (1.0, 4, False)
 
 
 @pytest.mark.parametrize("likelihood", [Probit(), Gaussian(0.1)])
@@ -171,11 +191,11 @@ def test_blocks_stay_within_their_stated_bytes(likelihood, dtype):
     kernel, m = RBF(2.0, 1.0), 150
     basis = make_basis(kernel, X[:m], dtype).astype(dtype)
     posterior, sites = prior_posterior(m).astype(dtype), flat_sites(1500)
-    shape = (kernel, likelihood, 1500, m, 6, np.dtype(dtype).itemsize)
+    shape, own = (kernel, 1500, m, 6, np.dtype(dtype).itemsize), likelihood.workspace_bytes(1500)
     arguments = (basis, posterior, X, y, likelihood, sites, Approximation())
     for function, more, bound in (
-        (sweep_block, (0.8,), sweep_bytes(*shape)),
-        (evidence_block, (), evidence_bytes(*shape)),
+        (sweep_block, (0.8,), sweep_bytes(*shape) + own),
+        (evidence_block, (), evidence_bytes(*shape) + own),
     ):
         peak = peak_bytes(lambda f=function, more=more: f(*arguments, *more))
         assert 0.25 * bound < peak <= bound
