@@ -37,6 +37,7 @@ SMOKE = {
     "benchmarks.scale.pass_sweep": "--rows 40000 --features 5 --active 20 --memory-budget 32MiB",
     "benchmarks.scale.ivm_scaling": "--rows 2000 4000 --active 20 40 --features 5 --test-rows 500",
 }
+SAFETY_NET = "benchmarks.safety_net"  # compares two trees and prints a table
 
 
 def test_every_script_has_a_smoke_run():
@@ -45,7 +46,7 @@ def test_every_script_has_a_smoke_run():
         for path in (ROOT / "benchmarks").rglob("*.py")
         if "__main__" in path.read_text()
     }
-    assert scripts == set(SMOKE)
+    assert scripts == {*SMOKE, SAFETY_NET}
 
 
 @pytest.mark.parametrize("script", SMOKE)
@@ -56,3 +57,13 @@ def test_script_prints_json_lines(script):
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert rows
     assert all(row["benchmark"] == script.rpartition(".")[2] and row["commit"] for row in rows)
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="there is no history to compare with")
+def test_safety_net_compares_with_a_commit():
+    case = "real/random/adf/off"
+    command = [sys.executable, "-m", SAFETY_NET, "--baseline", "HEAD", "--only", case, "--verbose"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert f"\n{case} " in done.stdout, done.stderr
+    assert "select: random > calibrate" in done.stdout
+    assert "1 cases: " in done.stdout
