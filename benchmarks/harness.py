@@ -41,7 +41,8 @@ Options = argparse.Namespace
 Option = tuple[str, dict[str, Any]]
 CALIBRATION_BINS = 20
 WIDEST = 34
-"""Characters of a value in a table for people."""
+"""Characters of a value in a table for people; longer ones are in the record only, as are these columns."""
+NOT_SHOWN = {"brier", "features", "peak_bytes", "within_budget"}
 
 
 def option(name: str, default: Any, about: str | None = None, **more: Any) -> Option:
@@ -76,16 +77,19 @@ class Script:
     rows: Callable[[Options], Rows]
     options: Sequence[Option] = ()
 
-    def main(self, arguments: Sequence[str] | None = None) -> None:
-        """Measure what the command line asks for, and tell."""
+    def parsed(self, arguments: Sequence[str] | None = None) -> Options:
+        """What the command line asks for."""
         parser = argparse.ArgumentParser(
             description=self.about, formatter_class=argparse.RawDescriptionHelpFormatter
         )
         for name, settings in self.options:
             parser.add_argument(name, **settings)
         parser.add_argument("--no-save", action="store_true", help="print only, do not append to results/")
-        options = parser.parse_args(arguments)
-        found = []
+        return parser.parse_args(arguments)
+
+    def main(self, arguments: Sequence[str] | None = None) -> None:
+        """Measure what the command line asks for, and tell."""
+        options, found = self.parsed(arguments), []
         for row in self.rows(options):
             record(self.name, row, save=not options.no_save)
             found.append(row)
@@ -93,8 +97,8 @@ class Script:
 
 
 def show(title: str, rows: Sequence[Row]) -> None:
-    """A table for people, to standard error: columns of short values that are not the same in all rows."""
-    names = dict.fromkeys(name for row in rows for name in row)
+    """A table for people, to standard error."""
+    names = dict.fromkeys(name for row in rows for name in row if name not in NOT_SHOWN)
     columns = [name for name in names if _is_shown([row.get(name) for row in rows])]
     cells = [list(columns), *([_cell(row.get(column)) for column in columns] for row in rows)]
     widths = [max(len(line[place]) for line in cells) for place in range(len(columns))]
@@ -103,8 +107,7 @@ def show(title: str, rows: Sequence[Row]) -> None:
 
 
 def _is_shown(column: Sequence[Any]) -> bool:
-    short = all(len(_cell(value)) <= WIDEST for value in column)
-    return short and (len(column) == 1 or any(value != column[0] for value in column))
+    return any(value is not None for value in column) and max(len(_cell(value)) for value in column) <= WIDEST
 
 
 def _cell(value: Any) -> str:
@@ -160,7 +163,7 @@ def timed(work: Callable[[], object]) -> Row:
     before, begun = restart_peak(), time.perf_counter()
     work()
     seconds, peak = time.perf_counter() - begun, peak_bytes()
-    return {"seconds": round(seconds, 2), "peak_bytes": peak, "fit_bytes": peak - before}
+    return {"seconds": round(seconds, 3), "peak_bytes": peak, "fit_bytes": peak - before}
 
 
 def restart_peak() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import subprocess
 import sys
 import warnings
@@ -61,6 +62,23 @@ def test_every_benchmark_is_run_or_excused():
 
 def test_the_readme_lists_them():
     assert listing() in (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+
+
+def documented_commands():
+    """Commands of benchmarks in README files and docstrings, with their options."""
+    texts = [
+        path.read_text(encoding="utf-8") for path in (ROOT / "README.md", ROOT / "benchmarks" / "README.md")
+    ]
+    texts += [str(importlib.import_module(name).__doc__) for name in scripts()]
+    found = re.findall(r"(benchmarks\.\w+\.\w+)((?: --?[\w.-]+| [\w.+-]+(?=[ `\n]))*)", "\n".join(texts))
+    return {(name, options) for name, options in found if name in scripts() and " --" in options}
+
+
+def test_documented_options_exist():
+    commands = documented_commands()
+    assert len(commands) > 20
+    for name, options in commands:
+        importlib.import_module(name).SCRIPT.parsed(options.split())
 
 
 def in_process(name, options, capsys, monkeypatch):

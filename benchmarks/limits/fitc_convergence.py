@@ -19,8 +19,9 @@ from sklearn.preprocessing import StandardScaler
 
 from benchmarks.datasets import load_split
 from benchmarks.harness import SET, Options, Row, Rows, Script, defaults, option
+from streamgp.inference.damping import FOR_EVIDENCE
 from streamgp.inference.inducing.basis import Approximation, Basis, make_basis
-from streamgp.inference.inducing.fit import FOR_EVIDENCE, fit_sites
+from streamgp.inference.inducing.fit import fit_sites
 from streamgp.inference.inducing.in_memory import Rows as RowsInMemory
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Probit

@@ -20,7 +20,7 @@ from benchmarks.harness import DATA, Options, Rows, Script, defaults, measured, 
 from benchmarks.papers.digits import KERNELS
 from streamgp import StreamGPClassifier
 from streamgp.inference import expectation_propagation
-from streamgp.inference.ep import FOR_EVIDENCE
+from streamgp.inference.damping import FOR_EVIDENCE
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.likelihoods.base import TiltedSites
