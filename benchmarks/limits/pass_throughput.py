@@ -8,7 +8,9 @@ CPU), then the pass of marginals, with one thread and with all. The limit is
     max(storage wait, (decoding CPU + arithmetic at the measured rates) / cores)
 
 where the arithmetic of a row is 2 p d + 2 d² flops and d exponentials, and the storage wait is what reading
-takes beyond its CPU time. Peak memory is taken in processes of their own (``--memory-rows``: several sizes).
+takes beyond its CPU time. Tasks read a storage chunk each and go through it in blocks of 2048 rows, as the
+library plans it where memory is enough. Peak memory is that of ``predict_stream`` inside ``--memory-budget``,
+in processes of their own (``--memory-rows``: several sizes).
 """
 
 import os
@@ -25,9 +27,8 @@ from benchmarks.limits.machine import CORES, best_seconds, exp_rate, gemm_rate
 from streamgp import StreamGPClassifier
 from streamgp.budget import parse_size
 from streamgp.data import open_rows
-from streamgp.estimators.common import planned, visit
 from streamgp.kernels import RBF
-from streamgp.passes import Block, Visitor, run_pass
+from streamgp.passes import Block, PassSettings, Reading, Visitor, run_pass
 from streamgp.settings import ADF
 
 
@@ -47,6 +48,7 @@ class Count(Visitor[int]):
 
 
 READ, MARGINALS = Count(), Count(needs_variance=True)
+ROWS_PER_BLOCK = 2048
 
 
 def write_features(path: Path, rows: int, options: Options) -> None:
@@ -81,15 +83,22 @@ def small_fit(options: Options) -> StreamGPClassifier:
 def throughput(path: Path, options: Options) -> Row:
     """Times of reading, of the pass, and of its arithmetic alone."""
     model = small_fit(options)
-    rows, settings = planned(model, open_rows(path, y=None))
-    one_thread = replace(settings, tasks_in_flight=1)
+    snapshot = model.model_.snapshot
+    reading = Reading(model.model_.standardizer, None, snapshot.dtype)
+    stored = open_rows(path, y=None)
+    rows, settings = stored.cut(stored.features.chunk_rows), PassSettings(ROWS_PER_BLOCK, CORES)
+
+    def marginals(threads: int) -> int:
+        own = replace(settings, tasks_in_flight=threads)
+        return run_pass(rows, MARGINALS, own, reading=reading, snapshot=snapshot)
+
     run_pass(rows, READ, settings)
     cpu_before = time.process_time()
     read_wall = best_seconds(lambda: run_pass(rows, READ, settings), options.repeats)
     read_cpu = (time.process_time() - cpu_before) / (options.repeats + 1)
     flops, exps = gemm_rate(np.float32, options.repeats), exp_rate(options.repeats)
-    seconds = best_seconds(lambda: visit(model, rows, settings, MARGINALS), options.repeats)
-    alone = best_seconds(lambda: visit(model, rows, one_thread, MARGINALS), 1)
+    seconds = best_seconds(lambda: marginals(CORES), options.repeats)
+    alone = best_seconds(lambda: marginals(1), 1)
     n, p, d = rows.n_rows, options.features, options.active
     arithmetic = n * ((2 * p * d + 2 * d * d) / flops + d / exps)  # on all cores
     wait = max(0.0, read_wall - read_cpu / CORES)
@@ -111,10 +120,10 @@ def throughput(path: Path, options: Options) -> Row:
 
 
 def peaks(path: Path, options: Options) -> Row:
-    """In a process of its own: memory before one pass, and at most during it."""
+    """In a process of its own: memory before a pass of predictions, and at most during it."""
     model = small_fit(options)
     model.predict_proba(np.zeros((1, options.features)))  # compiling needs more than any pass
-    cost = timed(lambda: visit(model, *planned(model, open_rows(path, y=None)), MARGINALS))
+    cost = timed(lambda: model.predict_stream(path, path.parent / "predictions.zarr"))
     peak, budget = cost["peak_bytes"], parse_size(options.memory_budget)
     told = {"baseline_bytes": peak - cost["fit_bytes"], "peak_bytes": peak, "budget_bytes": budget}
     return {**told, "within_budget": cost["fit_bytes"] <= budget}
