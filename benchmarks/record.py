@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import platform
 import subprocess
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -39,8 +39,9 @@ def commit() -> str:
     return (git("rev-parse", "--short", "HEAD") or "unknown") + ("+" if changed else "")
 
 
-def metadata() -> dict[str, Any]:
-    """Commit, machine and library versions of this run."""
+@cache
+def metadata() -> Mapping[str, Any]:
+    """Commit, machine and library versions of this run, as they were at its first result."""
     return {
         "commit": commit(),
         "date": time.strftime("%Y-%m-%d"),
@@ -51,17 +52,11 @@ def metadata() -> dict[str, Any]:
     }
 
 
-def add_save_option(parser: argparse.ArgumentParser) -> None:
-    """Give a script the option ``--no-save``."""
-    parser.add_argument("--no-save", action="store_true", help="print only, do not append to results/")
-
-
-def record(script: str, rows: Iterable[Mapping[str, Any]], save: bool = True) -> None:
-    """Print rows as JSON lines and, unless ``save`` is off, append them to ``results/<script>.jsonl``."""
-    common = metadata()
-    lines = [json.dumps({"benchmark": script, **row, **common}) for row in rows]
-    print("\n".join(lines), flush=True)
+def record(script: str, row: Mapping[str, Any], save: bool = True) -> None:
+    """Print a row as a JSON line and, unless ``save`` is off, append it to ``results/<script>.jsonl``."""
+    line = json.dumps({"benchmark": script, **row, **metadata()})
+    print(line, flush=True)
     if save:
         RESULTS.mkdir(exist_ok=True)
         with (RESULTS / f"{script}.jsonl").open("a") as file:
-            file.writelines(line + "\n" for line in lines)
+            file.write(line + "\n")

@@ -27,6 +27,7 @@ WEIGHTED = "weights are for inference over all rows, and the estimator under tes
 REPEATED = "inducing inputs are drawn from the rows, and repeated rows are others than weighted ones"
 WEIGHT_CHECKS = (
     "check_class_weight_classifiers",
+    "check_classifiers_one_label_sample_weights",
     "check_sample_weights_not_an_array",
     "check_sample_weights_list",
     "check_sample_weights_pandas_series",

@@ -6,26 +6,23 @@ Random problems with duplicates (of other label, too), classes of 50:1, kernel v
 lengthscales from tiny to huge, labels at random, likelihoods of all kinds, one of them not log-concave.
 """
 
-from __future__ import annotations
-
-import argparse
 import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.record import add_save_option, record
+from benchmarks.harness import Options, Rows, Script, defaults
 from streamgp.errors import NumericsWarning
 from streamgp.inference.ep import expectation_propagation
 from streamgp.kernels import RBF, Kernel, Linear, White
 from streamgp.likelihoods import Custom, Gaussian, Likelihood, Logit, Probit
 
-Array = NDArray[np.float64]
+Floats = NDArray[np.float64]
 STUDENT = Custom(lambda y, f: -2.5 * np.log1p((y - f) ** 2 / 0.3), "student")
 
 
-def hard_problem(seed: int) -> tuple[Array, Array, Likelihood]:
+def hard_problem(seed: int) -> tuple[Floats, Floats, Likelihood]:
     """Gram matrix, targets and likelihood of one problem."""
     generator = np.random.default_rng(seed)
     rows, features = int(generator.integers(2, 120)), int(generator.integers(1, 8))
@@ -46,39 +43,37 @@ def hard_problem(seed: int) -> tuple[Array, Array, Likelihood]:
     return kernel.gram(X), y if likelihood.is_classification else latent, likelihood
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--problems", type=int, default=1000)
-    add_save_option(parser)
-    options = parser.parse_args()
-    outcomes: dict[str, list[Any]] = {}
+def outcome(seed: int) -> tuple[str, tuple[Any, ...]]:
+    """The likelihood's name; whether all is finite, whether it converged, sweeps, residual."""
+    gram, targets, likelihood = hard_problem(seed)
+    found = expectation_propagation(gram, targets, likelihood)
+    parts = (*found.sites, *found.marginals, found.left_out_log_density, found.log_evidence)
+    finite = all(np.all(np.isfinite(part)) for part in parts)
+    family = getattr(likelihood, "name", type(likelihood).__name__.lower())
+    return family, (finite, found.converged, found.sweeps, found.residual)
+
+
+def rows(options: Options) -> Rows:
+    outcomes: dict[str, list[tuple[Any, ...]]] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NumericsWarning)
-        for seed in range(options.problems):
-            gram, targets, likelihood = hard_problem(seed)
-            found = expectation_propagation(gram, targets, likelihood)
-            parts = (*found.sites, *found.marginals, found.left_out_log_density, found.log_evidence)
-            finite = all(np.all(np.isfinite(part)) for part in parts)
-            family = getattr(likelihood, "name", type(likelihood).__name__.lower())
-            outcomes.setdefault(family, []).append((finite, found.converged, found.sweeps, found.residual))
-    rows = []
+        for family, found in map(outcome, range(options.problems)):
+            outcomes.setdefault(family, []).append(found)
     for family, results in outcomes.items():
         finite, converged, sweeps, residuals = map(np.array, zip(*results, strict=True))
-        rows.append(
-            {
-                "likelihood": family,
-                "problems": len(results),
-                "not_finite": int(np.count_nonzero(~finite)),
-                "not_converged": int(np.count_nonzero(~converged)),
-                "median_sweeps": float(np.median(sweeps)),
-                "most_sweeps": int(sweeps.max()),
-                "largest_residual": float(residuals.max()),
-            }
-        )
-    record("ep_robustness", rows, save=not options.no_save)
+        yield {
+            "likelihood": family,
+            "problems": len(results),
+            "not_finite": int(np.count_nonzero(~finite)),
+            "not_converged": int(np.count_nonzero(~converged)),
+            "median_sweeps": float(np.median(sweeps)),
+            "most_sweeps": int(sweeps.max()),
+            "largest_residual": float(residuals.max()),
+        }
 
+
+OPTIONS = defaults(problems=1000)
+SCRIPT = Script("ep_robustness", __doc__, rows, OPTIONS)
 
 if __name__ == "__main__":
-    main()
+    SCRIPT.main()

@@ -1,6 +1,6 @@
-"""Kernel blocks and their contractions as a share of the matrix product's rate, measured in the same run.
+"""Kernel blocks and their contractions as a share of the matrix product's rate, on one thread.
 
-``python -m benchmarks.limits.kernel_block`` prints one JSON line for each kernel and dtype, on one thread.
+    python -m benchmarks.limits.kernel_block --only rbf
 
 gemm_share      time of the bare product (c, p, d), in the same tiles, over the time of the block
 rate_share      rate of the block, counted as 2cpd flops, over that of the product as one call
@@ -8,33 +8,16 @@ contraction_ratio   time of the parameter gradient over the time of the block
 error           largest difference from float64, relative to the largest variance
 """
 
-from __future__ import annotations
-
-import argparse
-import time
-from collections.abc import Callable
-from typing import Any
+from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from benchmarks.record import add_save_option, record
+from benchmarks.datasets import Array
+from benchmarks.harness import Options, Row, Rows, Script, defaults, option
+from benchmarks.limits.machine import SIDE, best_seconds
 from streamgp.kernels import RBF, Constant, Kernel, Linear, Matern32, Matern52, Polynomial
 from streamgp.kernels.tiles import row_tiles
-
-Floats = NDArray[np.floating[Any]]
-
-
-def best_seconds(work: Callable[[], Any], repeats: int) -> float:
-    """Shortest of several runs, after one that may compile."""
-    work()
-    seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
 
 
 def kernels(n_features: int) -> dict[str, Kernel]:
@@ -56,27 +39,32 @@ def kernels(n_features: int) -> dict[str, Kernel]:
     }
 
 
-def tiled_product(left: Floats, right: Floats, out: Floats) -> None:
+def tiled_product(left: Array, right: Array, out: Array) -> None:
     for rows in row_tiles(len(left), len(right), left.shape[1], left.itemsize):
         np.matmul(left[rows], right.T, out=out[rows])
 
 
-def measured(name: str, kernel: Kernel, left: Floats, right: Floats, repeats: int) -> dict[str, Any]:
-    dtype = left.dtype
-    out = np.empty((len(left), len(right)), dtype)
-    weights = np.random.default_rng(1).standard_normal(out.shape).astype(dtype)
-    square = np.ones((1024, 1024), dtype)
+@cache
+def square_rate(dtype: np.dtype) -> float:
+    """Flops per second of one thread in a large product."""
+    square = np.ones((SIDE, SIDE), dtype)
+    return 2.0 * SIDE**3 / best_seconds(lambda: square @ square, 3)
+
+
+def block_row(name: str, kernel: Kernel, left: Array, right: Array, repeats: int) -> Row:
+    out = np.empty((len(left), len(right)), left.dtype)
+    weights = np.random.default_rng(1).standard_normal(out.shape).astype(left.dtype)
     flops = 2.0 * left.shape[1] * out.size
     whole = best_seconds(lambda: np.matmul(left, right.T, out=out), repeats)
     tiled = best_seconds(lambda: tiled_product(left, right, out), repeats)
-    large = 2.0 * len(square) ** 3 / best_seconds(lambda: square @ square, max(1, repeats // 3))
+    large = square_rate(left.dtype)
     block = best_seconds(lambda: kernel.block(left, right, out), repeats)
     contraction = best_seconds(lambda: kernel.parameter_gradient(left, right, weights), repeats)
     inputs = best_seconds(lambda: kernel.input_gradient(left, right, weights), repeats)
     exact = kernel.block(left[:256].astype(np.float64), right.astype(np.float64))
     return {
         "kernel": name,
-        "dtype": dtype.name,
+        "dtype": left.dtype.name,
         "rows": len(left),
         "features": left.shape[1],
         "active": len(right),
@@ -95,27 +83,21 @@ def measured(name: str, kernel: Kernel, left: Floats, right: Floats, repeats: in
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rows", type=int, default=8192)
-    parser.add_argument("--features", type=int, default=50)
-    parser.add_argument("--active", type=int, default=512)
-    parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--only", default="", help="kernels whose name contains this")
-    add_save_option(parser)
-    options = parser.parse_args()
+def rows(options: Options) -> Rows:
     generator = np.random.default_rng(0)
-    left = generator.standard_normal((options.rows, options.features))
-    right = generator.standard_normal((options.active, options.features))
+    sides = [generator.standard_normal((size, options.features)) for size in (options.rows, options.active)]
     with threadpool_limits(1):
         for dtype in (np.float32, np.float64):
             for name, kernel in kernels(options.features).items():
                 if options.only in name:
-                    row = measured(name, kernel, left.astype(dtype), right.astype(dtype), options.repeats)
-                    record("kernel_block", [row], save=not options.no_save)
+                    yield block_row(name, kernel, *(side.astype(dtype) for side in sides), options.repeats)
 
+
+OPTIONS = (
+    option("--only", "", "kernels whose name contains this"),
+    *defaults(rows=8192, features=50, active=512, repeats=9),
+)
+SCRIPT = Script("kernel_block", __doc__, rows, OPTIONS)
 
 if __name__ == "__main__":
-    main()
+    SCRIPT.main()

@@ -1,54 +1,42 @@
-"""How near a marginals pass comes to what the machine can do.
+"""How near a pass over a store comes to what the machine can do: ``ratio`` is its time over the limit.
 
     python -m benchmarks.limits.pass_throughput --rows 1000000 --features 50 --active 512
 
 In one run: the float32 GEMM rate and the exp rate of all cores together, bare reading of the store (wall and
-CPU), then the pass, with one thread and with all. The limit is
+CPU), then the pass of marginals, with one thread and with all. The limit is
 
     max(storage wait, (decoding CPU + arithmetic at the measured rates) / cores)
 
 where the arithmetic of a row is 2 p d + 2 d² flops and d exponentials, and the storage wait is what reading
-takes beyond its CPU time. Peak memory is taken in processes of their own (``--memory-rows``: several sizes).
+takes beyond its CPU time. Tasks read a storage chunk each and go through it in blocks of 2048 rows, as the
+library plans it where memory is enough. Peak memory is that of ``predict_stream`` inside ``--memory-budget``,
+in processes of their own (``--memory-rows``: several sizes).
 """
 
-from __future__ import annotations
-
-import argparse
-import json
 import os
-import shutil
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import zarr
-from threadpoolctl import threadpool_limits
 
-from benchmarks.record import add_save_option, record
-from streamgp.budget import parse_size, peak_memory
-from streamgp.data import Rows, Standardizer, open_rows
-from streamgp.inference import Sites, head_from_sites
+from benchmarks.harness import Options, Row, Rows, Script, defaults, in_own_process, option, timed
+from benchmarks.limits.machine import CORES, best_seconds, exp_rate, gemm_rate
+from streamgp import StreamGPClassifier
+from streamgp.budget import parse_size
+from streamgp.data import open_rows
 from streamgp.kernels import RBF
-from streamgp.numerics.compilation import compiled
-from streamgp.numerics.exponential import fast_exp
 from streamgp.passes import Block, PassSettings, Reading, Visitor, run_pass
-from streamgp.passes.marginals import TotalMarginals
-from streamgp.passes.run import available_threads
-from streamgp.posterior import Snapshot
-from streamgp.training.plan import Demand, make_plan
-
-CORES = available_threads()
+from streamgp.settings import ADF
 
 
 @dataclass(frozen=True)
-class CountRows(Visitor[int]):
-    """Does nothing with the rows: bare reading."""
+class Count(Visitor[int]):
+    """Does nothing with the rows, nor with their marginals where the pass has a model."""
+
+    needs_variance: bool = False
 
     def visit(self, block: Block) -> int:
         """Rows of the block."""
@@ -59,102 +47,63 @@ class CountRows(Visitor[int]):
         return earlier + later
 
 
-def write_features(path: Path, rows: int, features: int, chunk_bytes: int) -> None:
-    chunk = min(rows, max(1, chunk_bytes // (4 * features)))
-    group = zarr.open_group(path, mode="w")
-    array = group.create_array("X", shape=(rows, features), chunks=(chunk, features), dtype="float32")
+READ, MARGINALS = Count(), Count(needs_variance=True)
+ROWS_PER_BLOCK = 2048
+
+
+def write_features(path: Path, rows: int, options: Options) -> None:
+    chunk = min(rows, max(1, options.chunk_bytes // (4 * options.features)))
+    shape = (rows, options.features)
+    array = zarr.open_group(path, mode="w").create_array(
+        "X", shape=shape, chunks=(chunk, options.features), dtype="float32"
+    )
     for number, start in enumerate(range(0, rows, chunk)):
-        block = np.random.default_rng(number).standard_normal((min(chunk, rows - start), features))
+        block = np.random.default_rng(number).standard_normal((min(chunk, rows - start), options.features))
         array[start : start + chunk] = block.astype(np.float32)
+    os.sync()
 
 
-def make_snapshot(active: int, features: int) -> Snapshot:
-    generator = np.random.default_rng(7)
-    inputs = generator.standard_normal((active, features))
-    kernel = RBF(1.0, float(np.sqrt(features)))
-    sites = Sites(np.full(active, 0.5), generator.standard_normal(active))
-    snapshot = Snapshot(kernel, inputs, (head_from_sites(kernel.gram(inputs), sites),))
-    return snapshot.astype(np.float32)
+def small_fit(options: Options) -> StreamGPClassifier:
+    """A model of so many active rows; what it has learned does not change what a pass costs."""
+    inputs = np.random.default_rng(7).standard_normal((2 * options.active, options.features))
+    return StreamGPClassifier(
+        options.active,
+        selection="random",
+        inference=ADF(calibrate=False),
+        kernel=RBF(1.0, float(np.sqrt(options.features))),
+        learn_hyperparameters=False,
+        standardize=False,
+        validation=False,
+        precision="float32",
+        memory_budget=options.memory_budget,
+        random_state=0,
+    ).fit(inputs, inputs[:, 0] > 0)
 
 
-def best_seconds(work: Callable[[], object], repeats: int) -> float:
-    def once() -> float:
-        start = time.perf_counter()
-        work()
-        return time.perf_counter() - start
+def throughput(path: Path, options: Options) -> Row:
+    """Times of reading, of the pass, and of its arithmetic alone."""
+    model = small_fit(options)
+    snapshot = model.model_.snapshot
+    reading = Reading(model.model_.standardizer, None, snapshot.dtype)
+    stored = open_rows(path, y=None)
+    rows, settings = stored.cut(stored.features.chunk_rows), PassSettings(ROWS_PER_BLOCK, CORES)
 
-    return min(once() for _ in range(repeats))
+    def marginals(threads: int) -> int:
+        own = replace(settings, tasks_in_flight=threads)
+        return run_pass(rows, MARGINALS, own, reading=reading, snapshot=snapshot)
 
-
-def together(work: Callable[[], object], repeats: int) -> float:
-    """Seconds in which every core does the work once, at the same time."""
-    with threadpool_limits(1), ThreadPoolExecutor(CORES) as pool:
-        list(pool.map(lambda _: work(), range(CORES)))
-        return best_seconds(lambda: list(pool.map(lambda _: work(), range(CORES))), repeats)
-
-
-@compiled
-def exp_inplace(values: np.ndarray) -> None:
-    for i in range(values.size):
-        values[i] = fast_exp(values[i])
-
-
-def gemm_rate(repeats: int) -> float:
-    """Flops per second of all cores together, float32."""
-    size = 1024
-    a, b = (np.random.default_rng(i).random((size, size), np.float32) for i in range(2))
-    return CORES * 4 * 2 * size**3 / together(lambda: [a @ b for _ in range(4)], repeats)
-
-
-def exp_rate(repeats: int) -> float:
-    """Exponentials per second of all cores together, float32, on data in cache."""
-
-    def work() -> None:
-        values = np.full(64 * 1024, -1.0, np.float32)
-        for _ in range(100):
-            exp_inplace(values)
-
-    return CORES * 100 * 64 * 1024 / together(work, repeats)
-
-
-def planned(path: Path, snapshot: Snapshot, budget: str) -> tuple[Rows, PassSettings]:
-    rows = open_rows(path, y=None)
-    active = len(snapshot.active_inputs)
-    plan = make_plan(Demand(rows, snapshot.kernel, active, 1, 4), parse_size(budget), CORES)
-    return rows.cut(plan.span_rows), PassSettings(plan.rows_per_block, plan.tasks_in_flight)
-
-
-def marginals_pass(rows: Rows, snapshot: Snapshot, settings: PassSettings) -> None:
-    p = rows.n_features
-    reading = Reading(Standardizer(np.zeros(p), np.ones(p)), None, np.dtype(np.float32))
-    run_pass(rows, TotalMarginals(), settings, reading=reading, snapshot=snapshot)
-
-
-def throughput(options: argparse.Namespace, path: Path) -> dict[str, object]:
-    snapshot = make_snapshot(options.active, options.features)
-    rows, settings = planned(path, snapshot, options.memory_budget)
-    one_thread = PassSettings(settings.rows_per_block, 1)
-
-    def read() -> None:
-        run_pass(rows, CountRows(), settings)
-
-    read()
+    run_pass(rows, READ, settings)
     cpu_before = time.process_time()
-    read_wall = best_seconds(read, options.repeats)
-    read_cpu = (time.process_time() - cpu_before) / options.repeats
-    warm = open_rows(np.zeros((settings.rows_per_block, options.features), np.float32), y=None)
-    marginals_pass(warm, snapshot, settings)  # compiles
-    flops, exps = gemm_rate(options.repeats), exp_rate(options.repeats)
-    seconds = best_seconds(lambda: marginals_pass(rows, snapshot, settings), options.repeats)
-    alone = best_seconds(lambda: marginals_pass(rows, snapshot, one_thread), 1)
-    n, p, d = options.rows, options.features, options.active
+    read_wall = best_seconds(lambda: run_pass(rows, READ, settings), options.repeats)
+    read_cpu = (time.process_time() - cpu_before) / (options.repeats + 1)
+    flops, exps = gemm_rate(np.float32, options.repeats), exp_rate(options.repeats)
+    seconds = best_seconds(lambda: marginals(CORES), options.repeats)
+    alone = best_seconds(lambda: marginals(1), 1)
+    n, p, d = rows.n_rows, options.features, options.active
     arithmetic = n * ((2 * p * d + 2 * d * d) / flops + d / exps)  # on all cores
     wait = max(0.0, read_wall - read_cpu / CORES)
     limit = max(wait, read_cpu / CORES + arithmetic)
     return {
-        "rows": n,
-        "features": p,
-        "active": d,
         "seconds": round(seconds, 3),
         "limit": round(limit, 3),
         "ratio": round(seconds / limit, 3),
@@ -170,72 +119,33 @@ def throughput(options: argparse.Namespace, path: Path) -> dict[str, object]:
     }
 
 
-def measure_memory(options: argparse.Namespace, path: Path) -> None:
-    """In a process of its own: baseline (a tiny fit), then one pass; prints both peaks."""
-    from streamgp import StreamGPClassifier
-
-    generator = np.random.default_rng(0)
-    inputs = generator.standard_normal((200, 3))
-    StreamGPClassifier(20, random_state=0).fit(inputs, inputs[:, 0] > 0).predict(inputs)
-    # From here on the peak counts anew: compiling, where the cache was cold, needs more than any pass.
-    Path("/proc/self/clear_refs").write_text("5")
-    baseline = peak_memory()
-    snapshot = make_snapshot(options.active, options.features)
-    rows, settings = planned(path, snapshot, options.memory_budget)
-    marginals_pass(rows, snapshot, settings)
-    print(json.dumps({"baseline_bytes": baseline, "peak_bytes": peak_memory()}))
+def peaks(path: Path, options: Options) -> Row:
+    """In a process of its own: memory before a pass of predictions, and at most during it."""
+    model = small_fit(options)
+    model.predict_proba(np.zeros((1, options.features)))  # compiling needs more than any pass
+    cost = timed(lambda: model.predict_stream(path, path.parent / "predictions.zarr"))
+    peak, budget = cost["peak_bytes"], parse_size(options.memory_budget)
+    told = {"baseline_bytes": peak - cost["fit_bytes"], "peak_bytes": peak, "budget_bytes": budget}
+    return {**told, "within_budget": cost["fit_bytes"] <= budget}
 
 
-def peak_of(options: argparse.Namespace, path: Path) -> dict[str, object]:
-    command = [sys.executable, "-m", "benchmarks.limits.pass_throughput", "--measure-memory", str(path)]
-    command += ["--features", str(options.features), "--active", str(options.active)]
-    command += ["--memory-budget", options.memory_budget]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    peaks = json.loads(done.stdout.splitlines()[-1])
-    budget = parse_size(options.memory_budget)
-    return {
-        **peaks,
-        "budget_bytes": budget,
-        "within_budget": peaks["peak_bytes"] <= peaks["baseline_bytes"] + budget,
-    }
+def rows(options: Options) -> Rows:
+    for n_rows in options.memory_rows or [options.rows]:
+        with tempfile.TemporaryDirectory(prefix="streamgp-bench-", dir=options.folder) as folder:
+            path = Path(folder) / "features.zarr"
+            write_features(path, n_rows, options)
+            row = {"rows": n_rows, "features": options.features, "active": options.active}
+            times = {} if options.memory_rows else throughput(path, options)
+            yield {**row, **times, **in_own_process(peaks, path, options)}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--features", type=int, default=50)
-    parser.add_argument("--active", type=int, default=512)
-    parser.add_argument("--chunk-bytes", type=int, default=8 * 2**20)
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--memory-budget", default="512MiB")
-    parser.add_argument(
-        "--memory-rows", type=int, nargs="*", help="only peak memory, for these numbers of rows"
-    )
-    parser.add_argument("--folder", type=Path, default=None, help="where the store is written")
-    parser.add_argument("--measure-memory", type=Path, default=None, help=argparse.SUPPRESS)
-    add_save_option(parser)
-    options = parser.parse_args()
-    if options.measure_memory is not None:
-        measure_memory(options, options.measure_memory)
-        return
-    folder = Path(tempfile.mkdtemp(prefix="streamgp-bench-", dir=options.folder))
-    try:
-        results = []
-        for rows in options.memory_rows or [options.rows]:
-            path = folder / f"{rows}.zarr"
-            write_features(path, rows, options.features, options.chunk_bytes)
-            os.sync()
-            row: dict[str, object] = {"rows": rows, "features": options.features, "active": options.active}
-            if not options.memory_rows:
-                row = throughput(options, path)
-            results.append({**row, **peak_of(options, path)})
-            shutil.rmtree(path)
-        record("pass_throughput", results, save=not options.no_save)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
+OPTIONS = (
+    option("--memory-rows", None, "only peak memory, for these numbers of rows", type=int, nargs="*"),
+    option("--folder", None, "where the store is written"),
+    *defaults(rows=1_000_000, features=50, active=512, memory_budget="512MiB"),
+    *defaults(chunk_bytes=8 * 2**20, repeats=3),
+)
+SCRIPT = Script("pass_throughput", __doc__, rows, OPTIONS)
 
 if __name__ == "__main__":
-    main()
+    SCRIPT.main()

@@ -9,76 +9,48 @@ row where all tie. The last line has the differences of the means: points of err
 former over that of the latter, minus one, in percent.
 """
 
-from __future__ import annotations
-
-import argparse
 from typing import Any
 
-import numpy as np
-
-from benchmarks.datasets import add_data_options, drawn_rows, load_by_options
-from benchmarks.papers.binary import Digits, add_fit_options, one_against_rest, show, warm_up
-from benchmarks.record import add_save_option, record
+from benchmarks.datasets import load_split
+from benchmarks.harness import DATA, Options, Row, Rows, Script, defaults, means, measured, option
+from benchmarks.papers.digits import classifier, fit_options, like
 from streamgp.selection import IVM
 
-STREAMING, GREEDY = "streaming", "full greedy"
-COLUMNS = ("selection", "seed", "active", "error_percent", "log_likelihood", "seconds", "peak_bytes")
 
-
-def means(rows: list[dict[str, Any]], selection: str) -> tuple[float, float]:
-    """Mean error and log likelihood of one kind of fits."""
-    own = [row for row in rows if row["selection"] == selection]
-    error, log_likelihood = (
-        float(np.mean([row[key] for row in own])) for key in ("error_percent", "log_likelihood")
-    )
-    return error, log_likelihood
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    add_data_options(parser)
-    add_fit_options(parser)
-    parser.add_argument("--active", type=int, default=1000)
-    parser.add_argument("--share", type=float, default=0.05, help="of the rows in J")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--greedy-budget", default="4GiB", help="memory for all rows' stubs")
-    add_save_option(parser)
-    options = parser.parse_args()
-    data = load_by_options("mnist", options)
-    chosen = drawn_rows(len(data["y_train"]), options)
-    digits = Digits(data["X_train"][chosen], data["y_train"][chosen], data["X_test"], data["y_test"])
+def rows(options: Options) -> Rows:
     digit = (options.digits or [9])[0]
-    warm_up()
-    candidates = max(1, round(options.share * len(chosen)))
-    budget, learned = options.memory_budget, None
-    rows: list[dict[str, Any]] = []
+    split = load_split("mnist", options).drawn(options.rows).against_rest(digit)
+    candidates = max(1, round(options.share * len(split.y_train)))
+    kinds = {  # how many candidates, selection, memory
+        "streaming": (candidates, IVM(candidates=candidates), options.memory_budget),
+        "full greedy": (len(split.y_train), IVM(hot=None), options.greedy_budget),
+    }
+    found: dict[str, list[Row]] = {kind: [] for kind in kinds}
+    learned: dict[str, Any] = {}
     for seed in options.seeds:
-        options.seed = seed
-        options.memory_budget = budget
-        streaming = one_against_rest(
-            digits, digit, options.active, options, selection=IVM(candidates=candidates), like=learned
-        )
-        learned = learned or streaming.model
-        options.memory_budget = options.greedy_budget
-        greedy = one_against_rest(
-            digits, digit, options.active, options, selection=IVM(hot=None), like=learned
-        )
-        common = {"seed": seed}
-        rows.append({"selection": STREAMING, **common, "candidates": candidates, **streaming.row})
-        rows.append({"selection": GREEDY, **common, "candidates": len(chosen), **greedy.row})
-    (error, loss), (full_error, full_loss) = (means(rows, name) for name in (STREAMING, GREEDY))
-    rows.append(
-        {
-            "selection": "difference of means",
-            "error_percent": round(error - full_error, 3),
-            "log_loss_percent": round(100 * (loss / full_loss - 1), 2),
-        }
-    )
-    record("streaming_greedy", rows, save=not options.no_save)
-    show("Streaming against full greedy", (*COLUMNS, "log_loss_percent"), rows)
+        for kind, (count, selection, budget) in kinds.items():
+            own = {"selection": selection, "memory_budget": budget, "random_state": seed}
+            model = classifier(options.active, options, **own, **learned)
+            row = {"selection": kind, "digit": digit, "seed": seed, "candidates": count}
+            found[kind].append(row | measured(model, split))
+            learned = learned or like(model)
+            yield found[kind][-1]
+    streaming, greedy = (means(own, "error_percent", "log_loss") for own in found.values())
+    yield {
+        "selection": "difference of means",
+        "error_percent": round(streaming["error_percent"] - greedy["error_percent"], 3),
+        "log_loss_percent": round(100 * (streaming["log_loss"] / greedy["log_loss"] - 1), 2),
+    }
 
+
+OPTIONS = (
+    *DATA,
+    *fit_options(),
+    option("--share", 0.05, "of the rows in J"),
+    option("--greedy-budget", "4GiB", "memory for all rows' stubs"),
+    *defaults(active=1000, seeds=[0, 1, 2]),
+)
+SCRIPT = Script("streaming_greedy", __doc__, rows, OPTIONS)
 
 if __name__ == "__main__":
-    main()
+    SCRIPT.main()

@@ -105,7 +105,7 @@ def expectation_propagation(
         _floored(flat if start is None else start, least),
         Damped(1.0),
         tolerance=tolerance,
-        most_sweeps=parallel_sweeps,
+        most_sweeps=max(1, parallel_sweeps),
     )
     improved, sweeps = True, progress.sweeps
     while not best.converged and improved and sweeps < progress.sweeps + sequential_sweeps:

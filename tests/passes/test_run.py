@@ -17,7 +17,7 @@ from streamgp.inference import Sites, head_from_sites
 from streamgp.kernels import RBF
 from streamgp.passes import Block, CollectMarginals, PassSettings, Reading, Visitor, run_pass
 from streamgp.passes.blas import single_threaded_blas
-from streamgp.passes.marginals import TotalMarginals, concatenate
+from streamgp.passes.marginals import concatenate
 from streamgp.posterior import Snapshot
 from tests.reference import gp_dense
 
@@ -121,13 +121,15 @@ def test_threads_and_clusters_give_the_same_bits(generator, make_store, cluster_
     X = generator.standard_normal((5000, 3)).astype(np.float32)
     rows = open_rows(make_store(X, np.zeros(len(X)), chunk_rows=300), y=None).cut(300)
 
-    def totals(workers, client):
+    def marginals(workers, client):
         settings = PassSettings(128, workers, client)
-        return run_pass(rows, TotalMarginals(), settings, reading=reading(3), snapshot=snapshot)
+        return concatenate(
+            run_pass(rows, CollectMarginals(), settings, reading=reading(3), snapshot=snapshot)
+        )
 
-    expected = totals(1, None)
+    expected = marginals(1, None)
     for workers, client in ((2, None), (7, None), (1, cluster_client), (3, cluster_client)):
-        for one, other in zip(expected, totals(workers, client), strict=True):
+        for one, other in zip(expected, marginals(workers, client), strict=True):
             np.testing.assert_array_equal(one, other)
 
 

@@ -69,10 +69,10 @@ def test_several_stages_and_rounds_are_in_the_history(store, tmp_path):
     model = streamgp.fit_stream(
         store, n_active=120, memory_budget="12MiB", random_state=5, checkpoint=tmp_path / "c"
     )
-    phases = [entry["stage"] for entry in model.history_]
-    assert phases[0] == "start"
-    assert phases.count("select") >= 2
-    assert phases[-1] == "calibrate"
+    stages = [entry["stage"] for entry in model.history_]
+    assert stages[0] == "learn: start"
+    assert stages.count("select: ivm") >= 2
+    assert stages[-1] == "calibrate"
     assert all(entry["seconds"] >= 0 and entry["peak_memory"] > 0 for entry in model.history_)
     # A finished fit is found finished: nothing is done again.
     again = streamgp.fit_stream(
@@ -84,7 +84,7 @@ def test_several_stages_and_rounds_are_in_the_history(store, tmp_path):
 def test_a_checkpoint_of_another_fit_is_refused_with_the_difference(store, tmp_path, generator):
     settings = {"n_active": 20, "random_state": 0, "learn_hyperparameters": False, "checkpoint": tmp_path}
     streamgp.fit_stream(store, **settings)
-    with pytest.raises(CheckpointError, match="n_active: 20 then, 30 now"):
+    with pytest.raises(CheckpointError, match="n_active: '20' then, '30' now"):
         streamgp.fit_stream(store, **{**settings, "n_active": 30})
     X = generator.standard_normal((500, 4))
     with pytest.raises(CheckpointError, match="rows: 30000 then, 500 now"):
