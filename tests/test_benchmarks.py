@@ -52,7 +52,7 @@ FIT = {
     *("rows", "features", "active", "log_loss", "calibration_error"),
     *("seconds", "peak_bytes", "fit_bytes", "within_budget"),
 }
-SAFETY_NET = "benchmarks.safety_net"  # compares two trees and prints a table
+SAFETY_NET = "tests.safety_net"  # compares two trees and prints a table
 
 
 def test_every_benchmark_is_run_or_excused():

@@ -1,6 +1,6 @@
 """Models of small generated data are those of the day when their predictions were stored, on any machine.
 
-Where a change is meant: ``python -m benchmarks.safety_net --store``, and say why in the commit.
+Where a change is meant: ``python -m tests.safety_net --store``, and say why in the commit.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.safety_cases import CASES, STORED, STORED_PATH, STORED_ROWS, fit_case, model_bits
+from tests.safety_cases import CASES, STORED, STORED_PATH, STORED_ROWS, fit_case, model_bits
 
 PREDICTIONS = json.loads(STORED_PATH.read_text())
 

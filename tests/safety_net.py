@@ -1,8 +1,8 @@
 """Whether models keep their bits: small fits of every kind, by an older commit and by the working tree.
 
-    python -m benchmarks.safety_net
-    python -m benchmarks.safety_net --baseline HEAD --only 'two/ivm/*' '*+killed' --verbose
-    python -m benchmarks.safety_net --store
+    python -m tests.safety_net
+    python -m tests.safety_net --baseline HEAD --only 'two/ivm/*' '*+killed' --verbose
+    python -m tests.safety_net --store
 
 Both commits run side by side in the same run, each in a process of its own: what rounding does depends on
 the machine and its libraries, so bits of another day prove nothing. Seconds are processor time of fit and
@@ -32,7 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import streamgp
-from benchmarks.safety_cases import (
+from tests.safety_cases import (
     CASES,
     STORED,
     STORED_PATH,
@@ -110,7 +110,7 @@ def work() -> None:
 def start_worker(tree: Path) -> subprocess.Popen[bytes]:
     """A process that imports everything from this tree."""
     return subprocess.Popen(
-        [sys.executable, "-m", "benchmarks.safety_net", "--worker"],
+        [sys.executable, "-m", "tests.safety_net", "--worker"],
         cwd=tree,
         env={**os.environ, "PYTHONPATH": str(tree)},
         stdin=subprocess.PIPE,
@@ -136,7 +136,7 @@ def checked_out(commit: str) -> Iterator[Path]:
         subprocess.run([*git, "add", "--quiet", "--detach", str(tree), commit], check=True)
         try:
             for name in ("safety_net.py", "safety_cases.py"):
-                shutil.copy(ROOT / "benchmarks" / name, tree / "benchmarks" / name)
+                shutil.copy(ROOT / "tests" / name, tree / "tests" / name)
             yield tree
         finally:
             subprocess.run([*git, "remove", "--force", str(tree)], check=True)

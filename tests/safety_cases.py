@@ -1,4 +1,4 @@
-"""Small fits of every kind, and the bits of their models: the table of :mod:`benchmarks.safety_net`."""
+"""Small fits of every kind, and the bits of their models: the table of :mod:`tests.safety_net`."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ STORED = (
 )
 """Cases that other processors move by 1e-11 at most; most of those that learn by the evidence move more."""
 STORED_ROWS = 6
-STORED_PATH = Path(__file__).parents[1] / "tests" / "training" / "stored_predictions.json"
+STORED_PATH = Path(__file__).parent / "training" / "stored_predictions.json"
 
 
 @dataclass(frozen=True)
