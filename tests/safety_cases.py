@@ -77,7 +77,7 @@ SPECIAL: dict[str, dict[str, Any]] = {  # a regular case, and what is changed in
     "three/ivm/fitc/off +class_weights": {"class_weight": "balanced"},
     "two/kmeans/fitc/off +row_weights": {"weighted": True},
     "real/gain/fitc/evidence +row_weights": {"weighted": True},
-    "two/ivm/adf/constant +little_memory": LITTLE | {"n_active": 70},
+    "two/ivm/adf/constant +little_memory": LITTLE | {"n_active": 50},
     "three/ivm/adf/off +little_memory": LITTLE | {"n_active": 40},
     "real/random/ep/off +little_memory": LITTLE,
     "two/pass/ep/off +little_memory": LITTLE,
@@ -238,8 +238,8 @@ def resumed(fit: Callable[[], Any], killed_every: int) -> Any:
     for _ in range(MOST_KILLS):
         saves = itertools.count(1)
 
-        def save_and_die(*arguments: Any, saves: Any = saves) -> None:
-            save(*arguments)
+        def save_and_die(*arguments: Any, saves: Any = saves, **named: Any) -> None:
+            save(*arguments, **named)
             if next(saves) == killed_every:
                 raise KillError
 
