@@ -201,7 +201,7 @@ def fit_settings(parameters: dict[str, Any], seed: int, sample_weight: Any = Non
     return settings
 
 
-MULTICLASS = ("auto", "per_class", "shared")
+MULTICLASS = ("auto", "joint", "per_class", "shared")
 
 
 def check_together(settings: FitSettings) -> None:
@@ -222,6 +222,7 @@ def check_together(settings: FitSettings) -> None:
             "multiclass='per_class'",
             "inference='adf' or 'ep': with 'fitc' all classes share their inducing inputs",
         ),
+        (settings.multiclass == "joint" and not over_all_rows, "multiclass='joint'", "inference='fitc'"),
         (
             isinstance(inference, FITC)
             and inference.learn_inducing is True
