@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import log_softmax
 
+from streamgp.arrays import FloatArray
 from streamgp.likelihoods.joint import JointLikelihood, ModeTerms
 from streamgp.numerics.noise import GUMBEL
 
@@ -27,6 +29,13 @@ class Softmax(JointLikelihood):
     """
 
     noise = GUMBEL
+
+    def log_probabilities(self, latent_mean: npt.ArrayLike, latent_variance: npt.ArrayLike) -> FloatArray:
+        """Log P(y = c) of every row and class, (n, C); in closed form where no latent value is uncertain."""
+        mean, variance = self._checked_marginals(latent_mean, latent_variance)
+        if variance.any():
+            return super().log_probabilities(mean, variance)
+        return np.asarray(log_softmax(mean + self._bias_vector(mean.shape[1]), axis=1))
 
     def mode_terms(self, codes: npt.ArrayLike, latent: npt.ArrayLike) -> ModeTerms:
         """Log p_y, gradient 1[c = y] − p_c, curvature p_c (1 − p_c), p the probabilities at f.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
@@ -23,7 +23,7 @@ class ClassPredictive:
     One likelihood per head: biases differ from class to class.
     """
 
-    likelihoods: tuple[Likelihood, ...]
+    likelihoods: tuple[Any, ...]
 
     @property
     def n_classes(self) -> int:
@@ -84,7 +84,7 @@ class JointPredictive(ClassPredictive):
         return likelihood.log_probabilities(mean, variance)
 
 
-def class_predictive(likelihoods: tuple[Likelihood, ...], n_classes: int) -> ClassPredictive:
+def class_predictive(likelihoods: tuple[Any, ...], n_classes: int) -> ClassPredictive:
     """The predictive of one joint likelihood, or of one likelihood for each latent function."""
     if isinstance(likelihoods[0], JointLikelihood):
         return JointPredictive(likelihoods, n_classes)

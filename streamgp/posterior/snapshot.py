@@ -52,11 +52,9 @@ class Head:
 
     def astype(self, dtype: DTypeLike) -> Head:
         """The same head for passes in another precision."""
-        matrices = {
-            name: None if matrix is None else matrix.astype(dtype, copy=False)
-            for name, matrix in (("projection", self.projection), ("whitening", self.whitening))
-        }
-        return replace(self, **matrices)
+        projection = None if self.projection is None else self.projection.astype(dtype, copy=False)
+        whitening = None if self.whitening is None else self.whitening.astype(dtype, copy=False)
+        return replace(self, projection=projection, whitening=whitening)
 
     def mean_and_variance(self, block: Array, prior: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Marginals of rows, not calibrated, from their kernel block (c, d) and prior variances (c,).

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from streamgp.likelihoods import Likelihood, Softmax
+from streamgp.likelihoods import Softmax
 from streamgp.selection import FPASS, IVM, PASS, EvidenceGain, Kmeans, Random
 from streamgp.selection.predictive import REAL_UPDATES
 from streamgp.settings import ADF, EP, FITC, FitSettings, Inference, Selection
@@ -79,7 +79,7 @@ class Choices:
     default_kernel: Starts
     starts: Starts | None
     sizes: Sizes
-    likelihoods: tuple[Likelihood, ...] = ()
+    likelihoods: tuple[Any, ...] = ()
 
 
 Compose = Callable[[Choices], Recipe]
@@ -127,7 +127,7 @@ def resolve(settings: FitSettings, traits: Traits) -> Choices:
     )
 
 
-def _joint_likelihoods(settings: FitSettings, traits: Traits) -> tuple[Likelihood, ...]:
+def _joint_likelihoods(settings: FitSettings, traits: Traits) -> tuple[Any, ...]:
     """One likelihood of all classes, where they are to be learned jointly; of two there is one function."""
     if settings.multiclass != "joint" or traits.n_heads == 1:
         return ()

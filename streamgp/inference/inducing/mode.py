@@ -42,7 +42,7 @@ class ModeStep:
 
     f = K V,  V = T_u U;  Σ ω log p(y|f),  Σ Kᵀ ω (d log p/df)
     Shapes: weights V (m, C), in the type of the basis.  Cost: 2 p m + 4 m C flops a row.
-    Hazard: V is large where K_uu is nearly singular, so f has the digits of the basis's jitter: 3e-3 in float32.
+    Hazard: V is large where K_uu is nearly singular: in float32 f errs by about 3e-3.
     """
 
     basis: Basis
@@ -102,8 +102,9 @@ def find_mode(
         return prior - value, (u / variance - gradient).ravel()
 
     first = np.zeros(m * n_classes) if start is None else start.ravel()
-    options = {"maxiter": most_steps, "maxcor": 20, "ftol": 1e-7}
-    found = minimize(objective, first, jac=True, method="L-BFGS-B", options=options)
+    found = minimize(
+        objective, first, jac=True, method="L-BFGS-B", options={"maxiter": most_steps, "maxcor": 20}
+    )
     return Mode(np.asarray(found.x).reshape(m, n_classes), -float(found.fun))
 
 

@@ -36,10 +36,14 @@ MEAN_SHARE = 0.5
 @record
 @dataclass(frozen=True, eq=False)
 class Modes:
-    """The search under way: where the sample led (m, C), the coordinates (m, m), evaluations over all rows."""
+    """The search under way: where the sample led (m, C), coordinates (m, m), evaluations over all rows.
+
+    ``saw_all``: the sample is all there is to learn from, and its mode is the mode.
+    """
 
     start: FloatArray
     scale: FloatArray
+    saw_all: bool
     evaluations: Evaluations = field(default_factory=dict)
 
 
@@ -80,7 +84,8 @@ def _of_sample(problem: Problem, draft: Draft) -> Modes:
         features, encoded, weight, likelihood, n_classes=problem.n_heads, most_steps=SAMPLE_STEPS
     )
     latent = (features @ found.weights.astype(features.dtype)).astype(np.float64)
-    return Modes(found.weights, mode_scale(features, weight, latent, likelihood))
+    saw_all = len(rows.weights) == problem.n_rows - len(problem.excluded)
+    return Modes(found.weights, mode_scale(features, weight, latent, likelihood), saw_all)
 
 
 def _of_all_rows(
@@ -104,6 +109,13 @@ def _of_all_rows(
         slope = weights - basis.whitening.T.astype(np.float64) @ sums.gradient
         return value, (own.scale.T @ slope).ravel()
 
+    if own.saw_all:
+        means = JointMeans(own.start, str(basis.dtype))
+        return (
+            replace(draft, sweeps=means),
+            None,
+            {"n_active": draft.sizes, "passes": 0, "rows": problem.n_rows},
+        )
     log = logged(objective, own.evaluations, lambda arrays: save(replace(own, evaluations=arrays)))
     found, value = descend(log, np.zeros(own.start.size), None, STEPS, 2 * STEPS, problem.is_late)
     means = JointMeans(own.start + own.scale @ found.reshape(shape), str(basis.dtype))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +17,9 @@ from streamgp.arrays import FloatArray
 from streamgp.inference.inducing.basis import make_basis, whiten
 from streamgp.inference.inducing.mode import find_mode
 from streamgp.inference.label_regression import label_evidence
-from streamgp.kernels import RBF, Kernel, Matern32, Matern52, Polynomial
+from streamgp.kernels import RBF, Kernel, Matern12, Matern32, Matern52, Polynomial
 from streamgp.likelihoods import Gaussian, JointLikelihood
+from streamgp.passes.candidates import Pool
 from streamgp.training.optimise import descend, logged, minus_log_posterior, pack, pack_bounds, unpack
 from streamgp.training.problem import Problem
 from streamgp.training.stage import Draft, Stage, once
@@ -25,7 +27,7 @@ from streamgp.training.starts import Starts
 
 JUDGED_ROWS = 10_000
 JUDGED_INDUCING = 500
-MOST_JUDGES = 3000
+FEWEST_JUDGES, MOST_JUDGES = 1000, 3000
 LABEL_ROWS = 1000
 LABEL_STEPS = 20
 MODE_STEPS = 60
@@ -58,7 +60,9 @@ def judge_kernels(starts: Starts | None, default: Starts) -> Stage:
 
     def work(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
         jury = _jury(problem, draft)
-        proposals = [lambda: draft.kernel] if starts is None else _proposals(problem, jury, default)
+        proposals: list[Callable[[], Kernel]] = [lambda: draft.kernel]
+        if starts is not None:
+            proposals = _proposals(problem, jury, default)
         verdicts: list[Verdict] = []
         for propose in proposals:
             if verdicts and problem.is_late():
@@ -77,14 +81,14 @@ def judge_kernels(starts: Starts | None, default: Starts) -> Stage:
 
 
 def _jury(problem: Problem, draft: Draft) -> Jury:
-    """Rows of the sample to fit, and rows held out to judge; a quarter of the sample where there are none."""
-    sample, held = problem.sample, problem.held_out
+    """Rows of the sample to fit, and rows to judge: those held out, and where they are few, of the sample."""
+    sample, judges = problem.sample, problem.held_out
     order = problem.sample_order(JUDGED_ROWS)
-    if len(held.rows):
-        judges = held.take(np.argsort(held.keys, kind="stable")[:MOST_JUDGES])
-    else:
-        cut = len(order) - len(order) // 4
-        order, judges = order[:cut], sample.take(order[cut:])
+    judges = judges.take(np.argsort(judges.keys, kind="stable")[:MOST_JUDGES])
+    missing = min(FEWEST_JUDGES - len(judges.rows), len(order) // 4)
+    if missing > 0:
+        order, more = order[:-missing], sample.take(order[-missing:])
+        judges = Pool._make(map(np.concatenate, zip(judges, more, strict=True)))
     [likelihood] = draft.likelihoods
     assert isinstance(likelihood, JointLikelihood)
     encoded = sample.targets[order]
@@ -104,7 +108,7 @@ def _proposals(problem: Problem, jury: Jury, default: Starts) -> list[Callable[[
     """Kernels to be judged, each made when its turn comes.
 
     Pixels have polynomials of the cosine, and an RBF. Else each feature has a lengthscale (where features are
-    few), learned by regression on labels, for a smooth kernel and two rough ones.
+    few), learned by regression on labels, for a smooth kernel and rough ones.
     """
     base = default.default(problem)
     rbf = base if isinstance(base, RBF) else base.terms[0]  # type: ignore[attr-defined]
@@ -113,12 +117,13 @@ def _proposals(problem: Problem, jury: Jury, default: Starts) -> list[Callable[[
         smooth = [Polynomial(5, 1.0, offset, normalize=True) for offset in (0.3, 0.6)]
         median = np.median(np.atleast_1d(rbf.lengthscale))
         rough = [RBF(1.0, float(factor * median)) for factor in PIXEL_LENGTHSCALES]
-        return [lambda kernel=kernel: kernel for kernel in (*smooth, *rough)]  # type: ignore[misc]
-    families = [RBF, Matern52, Matern32]
-    return [
-        lambda family=family: _by_label_regression(problem, jury, family(0.1, rbf.lengthscale))  # type: ignore[misc]
-        for family in families
-    ]
+        return [partial(_itself, kernel) for kernel in (*smooth, *rough)]
+    families = (RBF, Matern52, Matern32, Matern12)
+    return [partial(_by_label_regression, problem, jury, kind(0.1, rbf.lengthscale)) for kind in families]
+
+
+def _itself(kernel: Kernel) -> Kernel:
+    return kernel
 
 
 def _by_label_regression(problem: Problem, jury: Jury, kernel: Kernel) -> Kernel:
