@@ -18,7 +18,7 @@ from streamgp.data.standardize import Standardize
 from streamgp.errors import ParameterError
 from streamgp.inference.inducing.basis import Approximation
 from streamgp.kernels import Kernel, kernel_from_json
-from streamgp.likelihoods import Likelihood, likelihood_from_json
+from streamgp.likelihoods import JointLikelihood, Likelihood, likelihood_from_json
 from streamgp.posterior import Precision
 from streamgp.posterior.precision import check_precision
 from streamgp.selection import FPASS, IVM, PASS, EvidenceGain, Kmeans, Random
@@ -201,7 +201,7 @@ def fit_settings(parameters: dict[str, Any], seed: int, sample_weight: Any = Non
     return settings
 
 
-MULTICLASS = ("auto", "per_class", "shared")
+MULTICLASS = ("auto", "joint", "per_class", "shared")
 
 
 def check_together(settings: FitSettings) -> None:
@@ -222,6 +222,7 @@ def check_together(settings: FitSettings) -> None:
             "multiclass='per_class'",
             "inference='adf' or 'ep': with 'fitc' all classes share their inducing inputs",
         ),
+        (settings.multiclass == "joint" and not over_all_rows, "multiclass='joint'", "inference='fitc'"),
         (
             isinstance(inference, FITC)
             and inference.learn_inducing is True
@@ -304,7 +305,7 @@ def parameter_to_json(value: Any) -> Any:
     """A parameter as JSON, None where it cannot be written down (a client, rows of a validation set)."""
     if type(value).__name__ in _KINDS:
         return {"settings": type(value).__name__, "fields": dataclasses.asdict(value)}
-    if isinstance(value, Kernel | Likelihood):
+    if isinstance(value, Kernel | Likelihood | JointLikelihood):
         try:
             return {"kernel" if isinstance(value, Kernel) else "likelihood": value.to_json()}
         except ParameterError:  # a likelihood of the user's own that is not registered

@@ -12,7 +12,7 @@ from streamgp.kernels.composite import Product, Sum
 from streamgp.kernels.constant import Constant, White
 from streamgp.kernels.inner_product import Linear, Polynomial
 from streamgp.kernels.serialization import kernel_from_json
-from streamgp.kernels.stationary import RBF, Matern32, Matern52
+from streamgp.kernels.stationary import RBF, Matern12, Matern32, Matern52
 from streamgp.kernels.tiles import Prepared
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "Constant",
     "Kernel",
     "Linear",
+    "Matern12",
     "Matern32",
     "Matern52",
     "Polynomial",

@@ -9,11 +9,11 @@ from streamgp.kernels.base import Kernel
 from streamgp.kernels.composite import Product, Sum
 from streamgp.kernels.constant import Constant, White
 from streamgp.kernels.inner_product import Linear, Polynomial
-from streamgp.kernels.stationary import RBF, Matern32, Matern52
+from streamgp.kernels.stationary import RBF, Matern12, Matern32, Matern52
 
 _KINDS: dict[str, type[Kernel]] = {
     kind.__name__: kind
-    for kind in (RBF, Matern32, Matern52, Linear, Polynomial, Constant, White, Sum, Product)
+    for kind in (RBF, Matern12, Matern32, Matern52, Linear, Polynomial, Constant, White, Sum, Product)
 }
 
 

@@ -29,6 +29,24 @@ class RBF(Kernel):
 
 
 @dataclass(frozen=True)
+class Matern12(Kernel):
+    """Matern with smoothness 1/2, the exponential kernel: rough functions, continuous only.
+
+    k(x, x') = variance exp(−d),  d² = Σ ((x_q − x'_q)/lengthscale_q)²
+    lengthscale: one number, or one for each feature.
+    Hazard: no derivative by an input where two rows coincide; it counts as 0.
+    """
+
+    variance: float = 1.0
+    lengthscale: float | tuple[float, ...] = 1.0
+
+    learned = ("variance", "lengthscale")
+
+    def _tiles(self, right: Floats, inputs: bool) -> Tiles:
+        return StationaryTiles(kernel_sweeps.MATERN12, self.variance, self.lengthscale, right, inputs)
+
+
+@dataclass(frozen=True)
 class Matern32(Kernel):
     """Matern with smoothness 3/2: functions that can be differentiated once.
 

@@ -9,7 +9,14 @@ import numpy as np
 from streamgp.arrays import BoolArray, FloatArray, Floats
 from streamgp.kernels.tiles import Scratch, Tiles
 from streamgp.numerics.kernel_contractions import contract_close_pairs, contract_stationary_tile
-from streamgp.numerics.kernel_sweeps import RBF, rbf_and_linear_tile, refine_tile, scale_rows, stationary_tile
+from streamgp.numerics.kernel_sweeps import (
+    MATERN12,
+    RBF,
+    rbf_and_linear_tile,
+    refine_tile,
+    scale_rows,
+    stationary_tile,
+)
 
 _TOLERANCE = {4: 4e-6, 8: 2e-11}
 """Error of a kernel value, relative to its variance, that may be left by the difference of norms."""
@@ -134,14 +141,20 @@ class StationaryTiles(Tiles):
         unit = float(np.finfo(left.dtype).eps) * (1.0 + 0.25 * math.sqrt(left.shape[1]))
         error = unit * float(left_half.max(initial=0.0) + self._right_half_norms.max(initial=0.0))
         tolerance = _TOLERANCE[left.dtype.itemsize]
-        if not error > tolerance:
+        # At its kink the exponential kernel turns any error into its root.
+        kink = self._family == MATERN12
+        if not error > (0.0 if kink else tolerance):
             return scaled, left_half, self._right_half_norms, None
-        # |∂k/∂s| ≤ 3v eˢ (RBF), 3v exp(−√(−2.5 s)) (Matern): beyond this reach an error e is harmless.
+        # |∂k/∂s| ≤ 3v eˢ (RBF), 3v exp(−√(−2.5 s)) (Matern), v exp(−√(−2s)) if s < −½ (MATERN12): beyond this
+        # reach an error e is harmless.
         log_excess = math.log(3.0 * error / tolerance)
-        reach = log_excess if self._family == RBF else log_excess * log_excess / 2.5
+        if kink:
+            reach = 0.5 * max(log_excess, 1.0) ** 2
+        else:
+            reach = log_excess if self._family == RBF else log_excess * log_excess / 2.5
         refined = np.empty(out.shape, np.bool_)
         refine_tile(
             out, left_half, self._right_half_norms, left, self._right, self._inverse_scale,
-            (unit, tolerance, reach), refined,
+            (unit, tolerance, reach, float(kink)), refined,
         )  # fmt: skip
         return scaled, np.zeros_like(left_half), np.zeros_like(self._right_half_norms), refined

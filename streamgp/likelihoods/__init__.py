@@ -2,6 +2,7 @@
 
 Each gives, for a chunk of rows with latent marginals N(h, a): log Z and its first two derivatives in h, the
 site of an EP update, the gradient in its own parameters, and density, mean and variance of a new target.
+Joint likelihoods do the same for one label and several latent functions, and give what finding a mode needs.
 """
 
 from __future__ import annotations
@@ -9,17 +10,24 @@ from __future__ import annotations
 from streamgp.likelihoods.base import Likelihood, TiltedMoments, TiltedSites
 from streamgp.likelihoods.custom import Custom
 from streamgp.likelihoods.gaussian import Gaussian
+from streamgp.likelihoods.joint import JointLikelihood, ModeTerms
 from streamgp.likelihoods.logit import Logit
+from streamgp.likelihoods.multivariate_probit import MultivariateProbit
 from streamgp.likelihoods.probit import Probit
 from streamgp.likelihoods.registry import register_likelihood
 from streamgp.likelihoods.serialization import likelihood_from_json
+from streamgp.likelihoods.softmax import Softmax
 
 __all__ = [
     "Custom",
     "Gaussian",
+    "JointLikelihood",
     "Likelihood",
     "Logit",
+    "ModeTerms",
+    "MultivariateProbit",
     "Probit",
+    "Softmax",
     "TiltedMoments",
     "TiltedSites",
     "likelihood_from_json",

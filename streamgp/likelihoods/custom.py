@@ -12,15 +12,9 @@ import numpy.typing as npt
 
 from streamgp.arrays import FloatArray
 from streamgp.errors import ParameterError
-from streamgp.likelihoods.base import (
-    Likelihood,
-    Parameter,
-    TiltedMoments,
-    TiltedSites,
-    as_rows,
-    checked_number,
-)
+from streamgp.likelihoods.base import Likelihood, TiltedMoments, TiltedSites, as_rows
 from streamgp.likelihoods.integrand import Density, DensityFunction
+from streamgp.likelihoods.parameters import Parameter, checked_number
 from streamgp.likelihoods.quadrature import (
     quadrature_moments,
     quadrature_sites,

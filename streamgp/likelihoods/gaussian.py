@@ -10,15 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgp.arrays import FloatArray
-from streamgp.likelihoods.base import (
-    Likelihood,
-    Parameter,
-    TiltedMoments,
-    TiltedSites,
-    as_rows,
-    checked_number,
-)
+from streamgp.likelihoods.base import Likelihood, TiltedMoments, TiltedSites, as_rows
 from streamgp.likelihoods.closed_form import swept_moments, swept_sites
+from streamgp.likelihoods.parameters import Parameter, checked_number
 from streamgp.numerics.moments import GAUSSIAN
 
 # Targets of a regression have variance 1: noise from 1e-8 (a ten-thousandth of the spread) to 100.

@@ -10,26 +10,19 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from streamgp.arrays import FloatArray
-from streamgp.likelihoods.base import (
-    BIAS,
-    Likelihood,
-    Parameter,
-    TiltedMoments,
-    TiltedSites,
-    as_rows,
-    checked_number,
-)
+from streamgp.likelihoods.base import Likelihood, TiltedMoments, TiltedSites, as_rows
 from streamgp.likelihoods.integrand import Density
+from streamgp.likelihoods.parameters import BIAS, Parameter, checked_number
 from streamgp.likelihoods.quadrature import sites_by_shrinkage, workspace_bytes
 from streamgp.likelihoods.sigmoid import sigmoid_rows
-from streamgp.numerics.sigmoid import LOGISTIC
+from streamgp.numerics.noise import LOGISTIC
 
 
 @dataclass(frozen=True)
 class Logit(Likelihood):
     """p(y|f) = 1/(1 + exp(−y (f + bias))) for y in {−1, +1}.
 
-    Moments by quadrature; see :func:`streamgp.numerics.sigmoid.sigmoid_moments`.
+    Moments by quadrature; see :func:`streamgp.numerics.sigmoid.sigmoid_sweep`.
 
     Examples
     --------
@@ -84,7 +77,7 @@ class Logit(Likelihood):
         *,
         power: float = 1.0,
     ) -> TiltedMoments:
-        """Log Z, slope, curvature by a compiled rule, above variance 256 by adaptive quadrature."""
+        """Log Z, slope, curvature by a compiled rule, above variance 1e4 by adaptive quadrature."""
         target, mean, variance = as_rows(targets, latent_mean, latent_variance)
         return TiltedMoments(*self._moments(target, mean, variance, power)[:3])
 

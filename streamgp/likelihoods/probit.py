@@ -8,29 +8,22 @@ from typing import Any
 import numpy.typing as npt
 
 from streamgp.arrays import FloatArray
-from streamgp.likelihoods.base import (
-    BIAS,
-    Likelihood,
-    Parameter,
-    TiltedMoments,
-    TiltedSites,
-    as_rows,
-    checked_number,
-)
+from streamgp.likelihoods.base import Likelihood, TiltedMoments, TiltedSites, as_rows
 from streamgp.likelihoods.closed_form import swept_moments, swept_sites
 from streamgp.likelihoods.integrand import Density
+from streamgp.likelihoods.parameters import BIAS, Parameter, checked_number
 from streamgp.likelihoods.quadrature import sites_by_shrinkage, workspace_bytes
 from streamgp.likelihoods.sigmoid import sigmoid_rows
 from streamgp.numerics.moments import PROBIT
+from streamgp.numerics.noise import NORMAL
 from streamgp.numerics.normal import normal_terms_array
-from streamgp.numerics.sigmoid import NORMAL
 
 
 @dataclass(frozen=True)
 class Probit(Likelihood):
     """p(y|f) = Φ(y (f + bias)) for y in {−1, +1}, Φ the standard normal distribution function.
 
-    Closed form; with a power other than 1 by :func:`streamgp.numerics.sigmoid.sigmoid_moments`.
+    Closed form; with a power other than 1 by :func:`streamgp.numerics.sigmoid.sigmoid_sweep`.
     Source: [IVM2006] B.1.
 
     Examples

@@ -11,11 +11,16 @@ from streamgp.errors import ParameterError
 from streamgp.likelihoods.base import Likelihood
 from streamgp.likelihoods.custom import Custom
 from streamgp.likelihoods.gaussian import Gaussian
+from streamgp.likelihoods.joint import JointLikelihood
 from streamgp.likelihoods.logit import Logit
+from streamgp.likelihoods.multivariate_probit import MultivariateProbit
 from streamgp.likelihoods.probit import Probit
 from streamgp.likelihoods.registry import registered
+from streamgp.likelihoods.softmax import Softmax
 
-_KINDS: dict[str, Callable[..., Likelihood]] = {"Probit": Probit, "Gaussian": Gaussian, "Logit": Logit}
+_KINDS: dict[str, type[Likelihood | JointLikelihood]] = {
+    kind.__name__: kind for kind in (Probit, Gaussian, Logit, MultivariateProbit, Softmax)
+}
 
 
 def _is_log_density(function: Callable[..., Any]) -> bool:
@@ -46,8 +51,8 @@ def _custom(
     return made
 
 
-def likelihood_from_json(record: Mapping[str, Any] | str) -> Likelihood:
-    """The likelihood that ``to_json`` described; a JSON string is read first.
+def likelihood_from_json(record: Mapping[str, Any] | str) -> Any:
+    """The likelihood, or joint likelihood, that ``to_json`` described; a JSON string is read first.
 
     Examples
     --------

@@ -15,7 +15,7 @@ def sigmoid_rows(
 ) -> FloatArray:
     """Log Z, slope, curvature and 1 − aν of every row, (4, c).
 
-    By :func:`streamgp.numerics.sigmoid.sigmoid_moments`; rows that it does not serve (variance above 256, far
+    By :func:`streamgp.numerics.sigmoid.sigmoid_sweep`; rows that it does not serve (variance above 1e4, far
     margins) by adaptive quadrature of ``density``, which has bias and power in it.
     columns are targets, latent mean and variance, (c,) each.
     """

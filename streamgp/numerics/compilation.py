@@ -56,15 +56,19 @@ def is_cold() -> bool:
 @overload
 def compiled(function: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
-def compiled(*, reassociate: bool) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 def compiled(
-    function: Callable[P, R] | None = None, /, *, reassociate: bool = True
+    *, reassociate: bool = True, inline: bool = False
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def compiled(
+    function: Callable[P, R] | None = None, /, *, reassociate: bool = True, inline: bool = False
 ) -> Callable[P, R] | Callable[[Callable[P, R]], Callable[P, R]]:
     """Compile a function for use inside a task: serial, without the GIL, cached on disk.
 
     ``reassociate`` lets LLVM reorder sums and fuse multiply-adds, which is what makes row sums vectorise
     (about ten times faster) and, unlike full fast-math, keeps NaN and infinity. Switch it off where the
     order of operations is the algorithm, as in compensated arithmetic.
+    ``inline`` puts the body into every caller, however long it is: a loop with a call in it does not
+    vectorise. For straight arithmetic that loops are made of.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -77,6 +81,7 @@ def compiled(
                 nogil=True,
                 cache=folder is not None,
                 fastmath={"reassoc", "contract"} if reassociate else False,
+                forceinline=inline,
                 error_model="numpy",
             )(function)
         finally:

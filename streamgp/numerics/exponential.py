@@ -26,7 +26,7 @@ _C2, _C3, _C4, _C5, _C6, _C7 = (1.0 / math.factorial(k) for k in range(2, 8))
 _C8, _C9, _C10, _C11, _C12, _C13 = (1.0 / math.factorial(k) for k in range(8, 14))
 
 
-@compiled
+@compiled(inline=True)
 def exp_single(x: np.float32) -> np.float32:
     """Exponential of one float32, x ≤ 88.
 
@@ -50,8 +50,8 @@ def exp_single(x: np.float32) -> np.float32:
     return series * power
 
 
-@compiled
-def exp_double(x: np.float64) -> np.float64:
+@compiled(inline=True)
+def exp_double(x: float) -> float:
     """Exponential of one float64, x ≤ 709.
 
     eˣ = 2ⁿ eʳ,  n = ⌊x log₂e + ½⌋,  r = x − n ln 2,  eʳ = Σ rᵏ/k!, k ≤ 13
@@ -61,9 +61,9 @@ def exp_double(x: np.float64) -> np.float64:
     Source: Cephes exp (range reduction).
     """
     if x <= _LOWEST:
-        return np.float64(0.0)
+        return 0.0
     bounded = x if x > _LOWEST else _LOWEST
-    whole: np.float64 = np.floor(bounded * _LOG2_E + 0.5)
+    whole: float = np.floor(bounded * _LOG2_E + 0.5)
     r = (x - whole * _LN2_HIGH) - whole * _LN2_LOW
     square = r * r
     tail = ((_C13 * r + _C12) * square + (_C11 * r + _C10)) * square + (_C9 * r + _C8)
@@ -71,10 +71,11 @@ def exp_double(x: np.float64) -> np.float64:
     series = (tail * square + r) + 1.0
     # By way of 32 bits: vector units convert those, and rarely 64.
     power = np.int64((np.int64(np.int32(whole)) + np.int64(1023)) << np.int64(52)).view(np.float64)
-    return series * power
+    result: float = series * power
+    return result
 
 
-@compiled
+@compiled(inline=True)
 def fast_exp(x: Any) -> Any:
     """Exponential in the precision of its argument; see :func:`exp_single` and :func:`exp_double`."""
     # Resolved when compiling: one of the two branches vanishes.

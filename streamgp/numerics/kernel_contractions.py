@@ -13,7 +13,7 @@ import numpy as np
 from streamgp.arrays import BoolArray, FloatArray, Floats
 from streamgp.numerics.compilation import compiled
 from streamgp.numerics.exponential import fast_exp
-from streamgp.numerics.kernel_sweeps import MATERN32, RBF
+from streamgp.numerics.kernel_sweeps import MATERN12, MATERN32, RBF
 
 
 @compiled
@@ -31,6 +31,27 @@ def _rbf_row(
         stretch += g * s
         column_sums[j] += g
     return row_sum, row_sum, stretch
+
+
+@compiled
+def _matern12_row(
+    row: Floats, weights: Floats, left_half: Any, right_half: Floats, variance: Any, column_sums: Floats
+) -> tuple[Any, Any, Any]:
+    zero, one, two = row.dtype.type(0.0), row.dtype.type(1.0), row.dtype.type(2.0)
+    row_sum, value, stretch = zero, zero, zero
+    for j in range(row.size):
+        s = row[j] - left_half - right_half[j]
+        s = zero if s > zero else s
+        r = np.sqrt(-two * s)
+        decayed = weights[j] * variance * fast_exp(-r)
+        # At the kink there is no direction in which to move: no slope.
+        g = (zero if r == zero else decayed) / (one if r == zero else r)
+        row[j] = g
+        row_sum += g
+        value += decayed
+        stretch += g * s
+        column_sums[j] += g
+    return row_sum, value, stretch
 
 
 @compiled
@@ -103,6 +124,8 @@ def contract_stationary_tile(
         left_half = left_half_norms[i]
         if family == RBF:
             sums = _rbf_row(products[i], weights[i], left_half, right_half_norms, v, column_sums)
+        elif family == MATERN12:
+            sums = _matern12_row(products[i], weights[i], left_half, right_half_norms, v, column_sums)
         elif family == MATERN32:
             sums = _matern32_row(products[i], weights[i], left_half, right_half_norms, v, column_sums)
         else:

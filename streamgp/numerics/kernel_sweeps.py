@@ -5,10 +5,12 @@ Stationary families are functions of s = −½ |x − z|² in scaled inputs, wit
 | code | k/v | c | ∂k/∂s / v |
 |---|---|---|---|
 | RBF | eˢ | | eˢ |
+| MATERN12 | e⁻ʳ | 1 | e⁻ʳ/r |
 | MATERN32 | (1 + r) e⁻ʳ | 3 | 3 e⁻ʳ |
 | MATERN52 | (1 + r + r²/3) e⁻ʳ | 5 | 5/3 (1 + r) e⁻ʳ |
 
-All derivatives by s are finite at s = 0, where the usual form by distance is 0/0.
+Derivatives by s are finite at s = 0, where the usual form by distance is 0/0; all but that of MATERN12, which
+has a kink there: it counts as 0, and s itself must be exact where it is small.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from streamgp.numerics.exponential import fast_exp
 RBF = 0
 MATERN32 = 1
 MATERN52 = 2
+MATERN12 = 3
 
 
 @compiled
@@ -56,12 +59,22 @@ def _rbf_row(row: Floats, left_half: Any, right_half: Floats, variance: Any) -> 
 
 
 @compiled
+def _matern12_row(row: Floats, left_half: Any, right_half: Floats, variance: Any) -> None:
+    zero, two = row.dtype.type(0.0), row.dtype.type(2.0)
+    for j in range(row.size):
+        s = row[j] - left_half - right_half[j]
+        row[j] = np.sqrt(two * (zero if s > zero else -s))
+    # A loop of its own, in the first cache: root and exponential in one chain would wait for each other.
+    for j in range(row.size):
+        row[j] = variance * fast_exp(-row[j])
+
+
+@compiled
 def _matern32_row(row: Floats, left_half: Any, right_half: Floats, variance: Any) -> None:
     zero, one, six = row.dtype.type(0.0), row.dtype.type(1.0), row.dtype.type(6.0)
     for j in range(row.size):
         s = row[j] - left_half - right_half[j]
         row[j] = np.sqrt(six * (zero if s > zero else -s))
-    # A loop of its own, in the first cache: root and exponential in one chain would wait for each other.
     for j in range(row.size):
         r = row[j]
         row[j] = variance * (one + r) * fast_exp(-r)
@@ -95,6 +108,8 @@ def stationary_tile(
     for i in range(products.shape[0]):
         if family == RBF:
             _rbf_row(products[i], left_half_norms[i], right_half_norms, v)
+        elif family == MATERN12:
+            _matern12_row(products[i], left_half_norms[i], right_half_norms, v)
         elif family == MATERN32:
             _matern32_row(products[i], left_half_norms[i], right_half_norms, v)
         else:
@@ -131,20 +146,23 @@ def _doubtful_row(
     row: Floats,
     left_half: Any,
     right_half: Floats,
-    doubt: tuple[float, float, float],
+    doubt: tuple[float, float, float, float],
     marks: BoolArray,
 ) -> int:
     """Row of inner products → row of s; marks those whose error may show, and counts them."""
-    zero = row.dtype.type(0.0)
+    zero, one, two = row.dtype.type(0.0), row.dtype.type(1.0), row.dtype.type(2.0)
     unit, tolerance = row.dtype.type(doubt[0]), row.dtype.type(doubt[1])
-    reach = row.dtype.type(doubt[2])
+    reach, kink = row.dtype.type(doubt[2]), row.dtype.type(doubt[3])
     count = 0
     for j in range(row.size):
         s = row[j] - left_half - right_half[j]
         s = zero if s > zero else s
         row[j] = s
         error = unit * (left_half + right_half[j])
-        mark = (error > tolerance) & (s + reach + error > zero)
+        # The least that the squared distance can be: within it the error of s is divided by the distance.
+        nearest = -two * (s + error)
+        scale = (one - kink) + kink * (nearest if nearest > zero else zero)
+        mark = (error * error > tolerance * tolerance * scale) & (s + reach + error > zero)
         marks[j] = mark
         count += mark
     return count
@@ -172,15 +190,16 @@ def refine_tile(
     left: Floats,
     right: Floats,
     inverse_scale: Floats,
-    doubt: tuple[float, float, float],
+    doubt: tuple[float, float, float, float],
     refined: BoolArray,
 ) -> None:
     """Replace inner products by s, taken from the differences themselves where rounding would show.
 
     s = min(products − a − b, 0), with error at most e = unit (a + b);
     where e > tolerance and s > −reach − e:  s = −½ |(l − r) ∘ inverse_scale|²
-    a, b left_half_norms, right_half_norms; (unit, tolerance, reach) doubt; l, r rows of left, right as they
-    came, neither centred nor scaled.  refined: set to where that was done.
+    with a kink of 1 (MATERN12: ∂k/∂s grows as 1/d, d² = −2s) where e > tolerance d instead
+    a, b left_half_norms, right_half_norms; (unit, tolerance, reach, kink) doubt; l, r rows of left, right as
+    they came, neither centred nor scaled.  refined: set to where that was done.
     Shapes: products, refined (c, d); left (c, p); right (d, p).  Cost: O(c d) and O(p) for each refined pair.
     Hazard: none; this is the remedy where norms are so large that their difference has lost its digits.
     """

@@ -10,7 +10,7 @@ from streamgp.data import ClassTargets, RealTargets, Standardizer, Targets
 from streamgp.kernels import kernel_from_json
 from streamgp.likelihoods import likelihood_from_json
 from streamgp.posterior.calibration import Calibration
-from streamgp.posterior.predictive import ClassPredictive, RealPredictive
+from streamgp.posterior.predictive import ClassPredictive, RealPredictive, class_predictive
 from streamgp.posterior.snapshot import Head, Snapshot
 
 
@@ -45,7 +45,8 @@ class Model:
         else:
             header["targets"] = [self.targets.shift, self.targets.scale]
         for number, head in enumerate(heads):
-            arrays[f"heads/{number}/projection"] = head.projection
+            if head.projection is not None:
+                arrays[f"heads/{number}/projection"] = head.projection
             arrays[f"heads/{number}/projected_targets"] = head.projected_targets
             if head.whitening is not None:
                 arrays[f"heads/{number}/whitening"] = head.whitening
@@ -57,7 +58,7 @@ class Model:
         residuals = header.get("residuals", [1.0] * len(header["columns"]))  # absent from the first models
         heads = tuple(
             Head(
-                arrays[f"heads/{number}/projection"],
+                arrays.get(f"heads/{number}/projection"),
                 arrays[f"heads/{number}/projected_targets"],
                 slice(*columns),
                 Calibration(*calibration),
@@ -72,7 +73,10 @@ class Model:
         targets: Targets
         predictive: ClassPredictive | RealPredictive
         if "classes" in arrays:
-            targets, predictive = ClassTargets(arrays["classes"]), ClassPredictive(likelihoods)
+            targets, predictive = (
+                ClassTargets(arrays["classes"]),
+                class_predictive(likelihoods, len(arrays["classes"])),
+            )
         else:
             targets = RealTargets(*header["targets"])
             predictive = RealPredictive(likelihoods[0], targets)

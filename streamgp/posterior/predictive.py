@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import logsumexp
 
 from streamgp.arrays import BoolArray, FloatArray
 from streamgp.data import RealTargets
-from streamgp.likelihoods import Gaussian, Likelihood, Logit, Probit
+from streamgp.likelihoods import Gaussian, JointLikelihood, Likelihood, Logit, Probit
 from streamgp.posterior.snapshot import Marginals
 
 
@@ -23,7 +23,7 @@ class ClassPredictive:
     One likelihood per head: biases differ from class to class.
     """
 
-    likelihoods: tuple[Likelihood, ...]
+    likelihoods: tuple[Any, ...]
 
     @property
     def n_classes(self) -> int:
@@ -57,6 +57,38 @@ class ClassPredictive:
         joint = np.column_stack(columns)
         normalised: FloatArray = joint - logsumexp(joint, axis=1, keepdims=True)
         return normalised
+
+
+@dataclass(frozen=True)
+class JointPredictive(ClassPredictive):
+    """Class probabilities by one likelihood of all latent functions together."""
+
+    classes: int
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes, one latent function each."""
+        return self.classes
+
+    @property
+    def decides_by_mean(self) -> bool:
+        """No: the variances of different classes differ."""
+        return False
+
+    def log_probabilities(self, marginals: Marginals) -> FloatArray:
+        """Log probability of every class.  Shapes: marginals (c, classes) → (c, classes)."""
+        mean, variance = marginals
+        assert variance is not None
+        [likelihood] = self.likelihoods
+        assert isinstance(likelihood, JointLikelihood)
+        return likelihood.log_probabilities(mean, variance)
+
+
+def class_predictive(likelihoods: tuple[Any, ...], n_classes: int) -> ClassPredictive:
+    """The predictive of one joint likelihood, or of one likelihood for each latent function."""
+    if isinstance(likelihoods[0], JointLikelihood):
+        return JointPredictive(likelihoods, n_classes)
+    return ClassPredictive(likelihoods)
 
 
 class RealPrediction(NamedTuple):

@@ -32,9 +32,10 @@ class Head:
     marginals.
     A ``residual`` s below 1 counts only so much of what the active inputs leave unexplained of a row: then
     a = s (k(x, x) − |T_uᵀ k_I(x)|²) + |Tᵀ k_I(x)|², T_u ``whitening`` (d, d), not needed at s = 0.
+    Without a projection the head is a point: ``projected_targets`` are its weights, and a = 0.
     """
 
-    projection: Array
+    projection: Array | None
     projected_targets: FloatArray
     columns: slice
     calibration: Calibration = UNCALIBRATED
@@ -44,13 +45,16 @@ class Head:
     @property
     def weights(self) -> FloatArray:
         """T β: the mean of a row is k(x, active) · weights, O(d) a row."""
+        if self.projection is None:
+            return self.projected_targets
         weights: FloatArray = self.projection.astype(np.float64) @ self.projected_targets
         return weights
 
     def astype(self, dtype: DTypeLike) -> Head:
         """The same head for passes in another precision."""
+        projection = None if self.projection is None else self.projection.astype(dtype, copy=False)
         whitening = None if self.whitening is None else self.whitening.astype(dtype, copy=False)
-        return replace(self, projection=self.projection.astype(dtype, copy=False), whitening=whitening)
+        return replace(self, projection=projection, whitening=whitening)
 
     def mean_and_variance(self, block: Array, prior: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Marginals of rows, not calibrated, from their kernel block (c, d) and prior variances (c,).
@@ -58,11 +62,13 @@ class Head:
         Cost: about d² flops a row, twice that where 0 < s < 1.
         Hazard: a variance is a difference; rounding below zero is clamped to zero.
         """
+        if self.projection is None:
+            return block @ self.weights.astype(block.dtype), np.zeros(len(block))
         mean, squares = numerics.project(block, self.projection, self.projected_targets)
         if self.residual == 1.0:
             return mean, np.maximum(prior - squares, 0.0)
         if self.whitening is not None:
-            _, explained = numerics.project(block, self.whitening, np.zeros(len(self.projection)))
+            _, explained = numerics.project(block, self.whitening, np.zeros(len(self.projected_targets)))
             squares += self.residual * np.maximum(prior - explained, 0.0)
         return mean, squares
 

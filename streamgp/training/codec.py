@@ -16,7 +16,7 @@ from streamgp.arrays import Array
 from streamgp.errors import CheckpointError
 from streamgp.inference.active_set import ActiveSet
 from streamgp.kernels import Kernel, kernel_from_json
-from streamgp.likelihoods import Likelihood, likelihood_from_json
+from streamgp.likelihoods import JointLikelihood, Likelihood, likelihood_from_json
 from streamgp.posterior.calibration import Calibration
 
 T = TypeVar("T", bound=type)
@@ -60,7 +60,7 @@ def _encoded(value: Any, path: str, arrays: dict[str, Array]) -> Any:
     if isinstance(value, np.ndarray):
         arrays[path] = value
         return {"array": path}
-    if isinstance(value, Kernel | Likelihood):
+    if isinstance(value, Kernel | Likelihood | JointLikelihood):
         return {"kernel" if isinstance(value, Kernel) else "likelihood": value.to_json()}
     if isinstance(value, ActiveSet):
         value = value.trimmed()  # factors follow from the sites

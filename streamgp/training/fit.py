@@ -24,7 +24,7 @@ from streamgp.passes.scratch import scratch_space
 from streamgp.persistence import CheckpointFolder
 from streamgp.posterior.calibration import UNCALIBRATED
 from streamgp.posterior.model import Model
-from streamgp.posterior.predictive import ClassPredictive, RealPredictive
+from streamgp.posterior.predictive import ClassPredictive, RealPredictive, class_predictive
 from streamgp.settings import FitSettings, refuse_for_real_targets
 from streamgp.training.heads import inducing_of, make_snapshot
 from streamgp.training.learn.criterion import SAMPLE_ACTIVE, SAMPLE_ROWS, TUNING_ACTIVE
@@ -73,6 +73,7 @@ def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recip
         n_features=rows.n_features,
         n_active=plan.n_active,
         is_classification=not isinstance(prepared.targets, RealTargets),
+        n_heads=heads,
         has_common_scale=prepared.standardizer.is_common,
     )
     choices, recipe = resolve(settings, traits), compose(settings, traits)
@@ -80,7 +81,7 @@ def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recip
     problem = _make_problem(prepared, plan, settings, choices, started)
     draft = Draft(
         choices.default_kernel.default(problem) if settings.kernel is None else settings.kernel,
-        _likelihoods(prepared, settings.likelihood),
+        choices.likelihoods or _likelihoods(prepared, settings.likelihood),
         (ActiveSet.empty(0, rows.n_features),) * heads,
         (UNCALIBRATED,) * heads,
     )
@@ -177,7 +178,7 @@ def _model(problem: Problem, draft: Draft) -> Model:
     if isinstance(prepared.targets, RealTargets):
         predictive = RealPredictive(draft.likelihoods[0], prepared.targets)
     else:
-        predictive = ClassPredictive(draft.likelihoods)
+        predictive = class_predictive(draft.likelihoods, problem.n_heads)
     sets = [draft.actives[heads[0]] for heads in problem.groups]
     rows = np.concatenate([active.rows[: active.count] for active in sets])
     snapshot = problem.in_pass_precision(posterior)

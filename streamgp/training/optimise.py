@@ -48,7 +48,7 @@ class _OutOfTimeError(Exception):
 def descend(
     log: EvaluationLog,
     start: FloatArray,
-    bounds: FloatArray,
+    bounds: FloatArray | None,
     steps: int,
     evaluations: int,
     is_late: Callable[[], bool],
@@ -56,7 +56,7 @@ def descend(
     """At most so many steps downhill: where they end, and the value there.
 
     No step is begun after so many evaluations. When time is up, the best point so far is the end.
-    Shapes: start (n,), bounds (n, 2).
+    Shapes: start (n,), bounds (n, 2), None for none.
     """
 
     def evaluate(point: FloatArray) -> tuple[float, FloatArray]:
@@ -67,10 +67,10 @@ def descend(
     try:
         found = minimize(
             evaluate,
-            np.clip(start, bounds[:, 0], bounds[:, 1]),
+            start if bounds is None else np.clip(start, bounds[:, 0], bounds[:, 1]),
             jac=True,
             method="L-BFGS-B",
-            bounds=list(bounds),
+            bounds=None if bounds is None else list(bounds),
             options={"maxiter": steps, "maxfun": evaluations},
         )
     except _OutOfTimeError:

@@ -18,7 +18,7 @@ from streamgp.inference.criterion import workspace_bytes as criterion_bytes
 from streamgp.inference.inducing.heads import heads_bytes, inducing_bytes
 from streamgp.inference.inducing.slopes import evidence_bytes
 from streamgp.kernels import Kernel
-from streamgp.likelihoods import Likelihood, Probit
+from streamgp.likelihoods import JointLikelihood, Likelihood, Probit
 from streamgp.passes.scratch import scratch_bytes
 from streamgp.posterior.snapshot import snapshot_bytes, workspace_bytes
 from streamgp.selection.ivm import HOT_ROWS
@@ -57,7 +57,7 @@ class Demand:
     fitted: bool = False
     n_at_once: int = 0
     with_slopes: bool = False
-    likelihood: Likelihood = field(default_factory=Probit)
+    likelihood: Likelihood | JointLikelihood = field(default_factory=Probit)
     powers: tuple[float, ...] = (1.0,)
     criterion_rows: int = 0
     criterion_active: int = 0
@@ -70,6 +70,8 @@ class Demand:
 
     def likelihood_bytes(self, rows: int) -> int:
         """What the likelihood needs for a block, at the power that needs most."""
+        if isinstance(self.likelihood, JointLikelihood):
+            return self.likelihood.workspace_bytes(rows, self.n_heads)
         return max(self.likelihood.workspace_bytes(rows, power=power) for power in self.powers)
 
 

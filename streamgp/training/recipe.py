@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from streamgp.likelihoods import Softmax
 from streamgp.selection import FPASS, IVM, PASS, EvidenceGain, Kmeans, Random
 from streamgp.selection.predictive import REAL_UPDATES
 from streamgp.settings import ADF, EP, FITC, FitSettings, Inference, Selection
-from streamgp.training.calibrate import calibration
+from streamgp.training.calibrate import calibration, joint_calibration
 from streamgp.training.infer.active import propagate_actives
 from streamgp.training.infer.all_rows import sweep_all_rows
 from streamgp.training.infer.approximation import choose_approximation
+from streamgp.training.infer.mode import find_joint_mode
 from streamgp.training.learn.active import best_start, climb_active_evidence
 from streamgp.training.learn.all_rows import refine_by_all_rows
 from streamgp.training.learn.criterion import choose_start, learn_by_criterion
@@ -25,6 +27,7 @@ from streamgp.training.learn.evidence import (
     refine_with_centres,
     refine_with_inducing,
 )
+from streamgp.training.learn.judged import judge_kernels
 from streamgp.training.select.centres import centre_inducing
 from streamgp.training.select.draw import draw_actives, draw_first
 from streamgp.training.select.exchange import Exchange
@@ -49,6 +52,7 @@ class Traits:
 
     n_features: int
     n_active: int
+    n_heads: int
     is_classification: bool
     has_common_scale: bool  # features are pixels or counts, of one scale
 
@@ -75,6 +79,7 @@ class Choices:
     default_kernel: Starts
     starts: Starts | None
     sizes: Sizes
+    likelihoods: tuple[Any, ...] = ()
 
 
 Compose = Callable[[Choices], Recipe]
@@ -83,6 +88,8 @@ Compose = Callable[[Choices], Recipe]
 def compose(settings: FitSettings, traits: Traits) -> Recipe:
     """The stages of a fit."""
     choices = resolve(settings, traits)
+    if choices.likelihoods:
+        return _jointly(choices)
     return COMPOSE[type(choices.inference)](choices)
 
 
@@ -116,7 +123,15 @@ def resolve(settings: FitSettings, traits: Traits) -> Choices:
         default_kernel=starts,
         starts=None if settings.kernel is not None else starts,
         sizes=FOR_CLASSES if classes else FOR_REAL_TARGETS,
+        likelihoods=_joint_likelihoods(settings, traits),
     )
+
+
+def _joint_likelihoods(settings: FitSettings, traits: Traits) -> tuple[Any, ...]:
+    """One likelihood of all classes, where they are to be learned jointly; of two there is one function."""
+    if settings.multiclass != "joint" or traits.n_heads == 1:
+        return ()
+    return (Softmax() if settings.likelihood is None else settings.likelihood,)
 
 
 def _learning(settings: FitSettings, traits: Traits, learn_inducing: bool, update_every: int | None) -> str:
@@ -228,6 +243,11 @@ def _over_all_rows(choices: Choices) -> Recipe:
         choose_approximation(inference, refit=choices.learning != "none"),
         sweep_all_rows(inference),
     )
+
+
+def _jointly(choices: Choices) -> Recipe:
+    learned = () if choices.learning == "none" else (judge_kernels(choices.starts, choices.default_kernel),)
+    return (*learned, *_select(choices), find_joint_mode(), joint_calibration())
 
 
 def _propagate(choices: Choices) -> Recipe:

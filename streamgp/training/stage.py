@@ -11,13 +11,11 @@ from typing import Any, NamedTuple
 from streamgp.budget import peak_memory
 from streamgp.inference.active_set import ActiveSet
 from streamgp.kernels import Kernel
-from streamgp.likelihoods import Likelihood
 from streamgp.passes.blas import single_threaded_blas
 from streamgp.persistence import CheckpointFolder
 from streamgp.posterior.calibration import Calibration
 from streamgp.training.codec import decode, encode, record
 from streamgp.training.problem import Problem
-from streamgp.training.sweeps import Sweeps
 
 logger = logging.getLogger(__name__)
 
@@ -29,16 +27,17 @@ History = tuple[dict[str, Any], ...]
 class Draft:
     """The model so far: all that a later stage needs to know of the earlier ones.
 
-    One likelihood, one active set and one calibration for each latent function (head). ``sweeps`` is the
-    posterior of inference over all rows, whose inducing inputs are the inputs of the first active set.
+    One likelihood, one active set and one calibration for each latent function (head); one likelihood of all
+    where classes are learned jointly. ``sweeps`` is the posterior of inference over all rows, a value with a
+    method ``snapshot``; its inducing inputs are the inputs of the first active set.
     ``step`` counts the steps that led here; random draws are named after it.
     """
 
     kernel: Kernel
-    likelihoods: tuple[Likelihood, ...]
+    likelihoods: tuple[Any, ...]
     actives: tuple[ActiveSet, ...]
     calibrations: tuple[Calibration, ...]
-    sweeps: Sweeps | None = None
+    sweeps: Any = None
     step: int = 0
 
     @property

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.gaussian_process import kernels as sk
 
-from streamgp.kernels import RBF, Constant, Linear, Matern32, Matern52, Polynomial, White
+from streamgp.kernels import RBF, Constant, Linear, Matern12, Matern32, Matern52, Polynomial, White
 from streamgp.kernels.tiles import row_tiles
 from tests.reference import kernels_dense as dense
 
@@ -21,6 +21,8 @@ TOLERANCE = {np.float32: 1e-5, np.float64: 1e-10}
 KERNELS = [
     RBF(2.0, 1.3),
     RBF(0.5, (0.5, 1.0, 2.0)),
+    Matern12(2.0, 0.7),
+    Matern12(1.0, (0.5, 1.0, 2.0)),
     Matern32(2.0, 0.7),
     Matern32(1.0, (0.5, 1.0, 2.0)),
     Matern52(2.0, 0.7),
@@ -32,6 +34,7 @@ KERNELS = [
     White(2.0),
     RBF(1.0, 2.0) + Linear(0.3) + White(0.1),
     White(0.3) + Matern32(),
+    Linear(0.2) + Matern12() * RBF(1.0, 2.0),
     RBF() * Matern52(2.0, (1.0, 2.0, 3.0)) * Constant(2.0),
     (RBF() + Constant(0.5)) * (Linear(0.3) + Matern32()) + Polynomial(2),
     Linear() + RBF() * Constant(2.0),
@@ -73,6 +76,7 @@ def test_out_is_filled_and_tiling_is_invisible(kernel):
     [
         (RBF(2.0, 1.3), sk.ConstantKernel(2.0) * sk.RBF(1.3)),
         (RBF(1.0, (0.5, 1.0, 2.0)), sk.RBF([0.5, 1.0, 2.0])),
+        (Matern12(1.0, (0.5, 1.0, 2.0)), sk.Matern([0.5, 1.0, 2.0], nu=0.5)),
         (Matern32(1.0, (0.5, 1.0, 2.0)), sk.Matern([0.5, 1.0, 2.0], nu=1.5)),
         (Matern52(1.0, 0.8), sk.Matern(0.8, nu=2.5)),
         (Linear(1.0), sk.DotProduct(1e-30)),
@@ -86,7 +90,7 @@ def test_equals_scikit_learn(kernel, peer):
     np.testing.assert_allclose(kernel.diagonal(left), peer.diag(left), atol=1e-10)
 
 
-stationary_kinds = st.sampled_from([RBF, Matern32, Matern52])
+stationary_kinds = st.sampled_from([RBF, Matern12, Matern32, Matern52])
 
 
 @settings(max_examples=150, deadline=None)
@@ -117,7 +121,7 @@ def test_stationary_block_at_any_scale(
     assert error <= 1.7 * TOLERANCE[dtype]
 
 
-@pytest.mark.parametrize("kind", [RBF, Matern32, Matern52])
+@pytest.mark.parametrize("kind", [RBF, Matern12, Matern32, Matern52])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_near_duplicates_far_from_each_other(kind, dtype):
     centers = 1e4 * rows((30, 4))

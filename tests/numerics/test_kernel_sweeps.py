@@ -5,7 +5,7 @@ import pytest
 
 from streamgp.numerics import kernel_contractions, kernel_sweeps
 
-FAMILIES = [kernel_sweeps.RBF, kernel_sweeps.MATERN32, kernel_sweeps.MATERN52]
+FAMILIES = [kernel_sweeps.RBF, kernel_sweeps.MATERN12, kernel_sweeps.MATERN32, kernel_sweeps.MATERN52]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -32,7 +32,7 @@ def test_derivative_at_zero_distance_is_finite(family):
     value, stretch = kernel_contractions.contract_stationary_tile(
         products, np.ones((1, 1)), np.zeros(1), np.zeros(1), family, 1.0, row_sums, column_sums
     )
-    slope = {kernel_sweeps.RBF: 1.0, kernel_sweeps.MATERN32: 3.0, kernel_sweeps.MATERN52: 5.0 / 3.0}[family]
+    slope = dict(zip(FAMILIES, [1.0, 0.0, 3.0, 5.0 / 3.0], strict=True))[family]
     assert (value, stretch) == (1.0, 0.0)
     assert products[0, 0] == row_sums[0] == column_sums[0] == pytest.approx(slope)
 
@@ -51,11 +51,25 @@ def test_refinement_touches_doubtful_pairs_only():
     products, half_left, half_right = left @ right.T, 0.5 * left[:, 0] ** 2, 0.5 * right[:, 0] ** 2
     refined = np.zeros((2, 2), bool)
     kernel_sweeps.refine_tile(
-        products, half_left, half_right, left, right, np.ones(1), (1e-15, 1e-11, 40.0), refined
+        products, half_left, half_right, left, right, np.ones(1), (1e-15, 1e-11, 40.0, 0.0), refined
     )
     np.testing.assert_array_equal(refined, [[False, False], [False, True]])
     assert products[0, 0] == -0.125
     assert products[1, 1] == -0.5
+
+
+def test_refinement_of_a_kink_reaches_as_far_as_the_error_divided_by_the_distance_shows():
+    """Error 1e-8 (norms of 1e7 times 1e-15), tolerance 1e-5: refined below a distance of a thousandth."""
+    left = np.array([[0.0, 0.0]])
+    right = np.array([[0.0, 1e-4], [0.0, 9e-4], [0.0, 2e-3], [0.0, 1.0]])
+    half = np.full(4, 0.5e7)
+    products = left @ right.T + 1e7 - 0.5 * np.sum(right**2, axis=1)
+    refined = np.zeros((1, 4), bool)
+    kernel_sweeps.refine_tile(
+        products, half[:1], half, left, right, np.ones(2), (1e-15, 1e-5, 40.0, 1.0), refined
+    )
+    np.testing.assert_array_equal(refined, [[True, True, False, False]])
+    assert products[0, 0] == -0.5e-8
 
 
 def test_mirror():

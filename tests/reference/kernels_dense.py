@@ -12,6 +12,7 @@ from streamgp.kernels import (
     Constant,
     Kernel,
     Linear,
+    Matern12,
     Matern32,
     Matern52,
     Polynomial,
@@ -50,11 +51,13 @@ def block(kernel: Kernel, left: NDArray[Any], right: NDArray[Any]) -> Doubles:
 
 
 def stationary(kernel: Kernel, left: Doubles, right: Doubles) -> Doubles:
-    assert isinstance(kernel, RBF | Matern32 | Matern52)
+    assert isinstance(kernel, RBF | Matern12 | Matern32 | Matern52)
     differences = (left[:, None, :] - right[None, :, :]) / np.asarray(kernel.lengthscale)
     distance = np.sqrt(np.sum(differences**2, axis=2))
     if isinstance(kernel, RBF):
         return kernel.variance * np.exp(-0.5 * distance**2)
+    if isinstance(kernel, Matern12):
+        return kernel.variance * np.exp(-distance)
     if isinstance(kernel, Matern32):
         r = np.sqrt(3.0) * distance
         return kernel.variance * (1 + r) * np.exp(-r)
@@ -77,7 +80,9 @@ def parameter_gradient(
 def input_gradient(
     kernel: Kernel, left: Doubles, right: Doubles, weights: Doubles, step: float = 1e-3
 ) -> Doubles:
-    """The same for every entry of right."""
+    """The same for every entry of right; of the exponential kernel by its formula, as it has a kink."""
+    if isinstance(kernel, Matern12):
+        return matern12_input_gradient(kernel, left, right, weights)
     gradient = np.zeros(right.shape)
     for place in np.ndindex(*right.shape):
         unit_change = np.zeros(right.shape)
@@ -86,6 +91,16 @@ def input_gradient(
             lambda t, e=unit_change: float(np.sum(weights * block(kernel, left, right + t * e))), step
         )
     return gradient
+
+
+def matern12_input_gradient(kernel: Matern12, left: Doubles, right: Doubles, weights: Doubles) -> Doubles:
+    """∂/∂r_q v e⁻ᵈ = v e⁻ᵈ δ_q/(d lengthscale_q), δ = (l − r)/lengthscale; zero where rows coincide."""
+    scale = np.asarray(kernel.lengthscale)
+    delta = (left[:, None, :] - right[None, :, :]) / scale
+    distance = np.sqrt(np.sum(delta**2, axis=2))
+    slope = weights * kernel.variance * np.exp(-distance)
+    slope = np.divide(slope, distance, out=np.zeros_like(slope), where=distance > 0)
+    return np.einsum("ij,ijq->jq", slope, delta) / scale
 
 
 def derivative(function: Any, step: float) -> float:

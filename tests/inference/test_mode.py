@@ -1,0 +1,112 @@
+"""The joint mode: its sums, its maximum, the coordinates in which it is quickly found."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from streamgp.inference.inducing.basis import make_basis, whiten
+from streamgp.inference.inducing.heads import RowWeights
+from streamgp.inference.inducing.mode import ModeStep, find_mode, merge_modes, mode_scale
+from streamgp.inference.label_regression import label_evidence
+from streamgp.kernels import RBF, Linear
+from streamgp.likelihoods import Gaussian, MultivariateProbit, Softmax
+from tests.reference.kernels_dense import derivative
+
+EVERYBODY = RowWeights(np.zeros(0, np.int64))
+
+
+@pytest.fixture
+def rows(generator):
+    X = generator.standard_normal((120, 2))
+    codes = np.digitize(X[:, 0] + 0.3 * generator.standard_normal(120), [-0.5, 0.5]).astype(float)
+    return X, codes
+
+
+def log_posterior(likelihood, features, codes, weights):
+    """The plain formula: the log density of labels given f = W U, and the prior of U."""
+    return likelihood.mode_terms(codes, features @ weights).log_density.sum() - 0.5 * np.sum(weights**2)
+
+
+@pytest.mark.parametrize("likelihood", [Softmax(), Softmax((0.3, 0.0, -0.2)), MultivariateProbit()])
+def test_the_mode_is_that_of_a_dense_optimiser(rows, likelihood):
+    X, codes = rows
+    features = whiten(make_basis(RBF(4.0, 1.0), X[:15]), X).features
+    found = find_mode(features, codes, np.ones(120), likelihood, n_classes=3, most_steps=1000)
+    dense = minimize(
+        lambda v: -log_posterior(likelihood, features, codes, v.reshape(15, 3)),
+        np.zeros(45),
+        method="BFGS",
+        options={"gtol": 1e-5},
+    )
+    assert found.value == pytest.approx(-dense.fun, abs=1e-6 * abs(dense.fun))
+    np.testing.assert_allclose(features @ found.weights, features @ dense.x.reshape(15, 3), atol=5e-3)
+
+
+def test_sums_over_blocks_are_value_and_gradient(rows):
+    X, codes = rows
+    basis, likelihood = make_basis(RBF(4.0, 1.0), X[:15]), Softmax()
+    u = np.random.default_rng(1).standard_normal((15, 3))
+    step = ModeStep(basis, basis.whitening @ u, likelihood, EVERYBODY)
+    parts = [
+        step(begin, X[begin : begin + 50], codes[begin : begin + 50], None)[1][0] for begin in (0, 50, 100)
+    ]
+    total = merge_modes(merge_modes(parts[0], parts[1]), parts[2])
+    features = whiten(basis, X).features
+    prior = 0.5 * np.sum(u**2)
+    assert total.log_density == pytest.approx(log_posterior(likelihood, features, codes, u) + prior)
+    gradient = basis.whitening.T @ total.gradient - u
+    direction = np.random.default_rng(2).standard_normal(u.shape)
+    slope = derivative(lambda t: log_posterior(likelihood, features, codes, u + t * direction), 1e-4)
+    assert np.sum(gradient * direction) == pytest.approx(slope, rel=1e-6)
+
+
+def test_rows_of_no_weight_say_nothing(rows):
+    X, codes = rows
+    basis = make_basis(RBF(4.0, 1.0), X[:15])
+    weights = basis.whitening @ np.ones((15, 3))
+    wrong = codes.copy()
+    wrong[10:20] = (codes[10:20] + 1) % 3
+    without = RowWeights(np.arange(10, 20))
+    one, other = (ModeStep(basis, weights, Softmax(), without)(0, X, y, None)[1][0] for y in (codes, wrong))
+    assert one.log_density == other.log_density
+    np.testing.assert_array_equal(one.gradient, other.gradient)
+
+
+def test_scaled_coordinates_make_the_problem_round(rows):
+    X, codes = rows
+    features = whiten(make_basis(RBF(50.0, 1.0), X[:15]), X).features
+    found = find_mode(features, codes, np.ones(120), Softmax(), n_classes=3)
+    latent = features @ found.weights
+    scale = mode_scale(features, np.ones(120), latent, Softmax())
+    curvature = Softmax().mode_terms(codes, latent).curvature
+
+    def condition(transform):
+        by_class = [
+            transform.T @ (np.eye(15) + (features.T * curvature[:, c]) @ features) @ transform
+            for c in range(3)
+        ]
+        return max(np.linalg.cond(matrix) for matrix in by_class)
+
+    assert condition(scale) < 0.2 * condition(np.eye(15))
+
+
+def test_the_evidence_of_labels_and_its_gradient(rows):
+    X, codes = rows
+    labels = np.eye(3)[codes.astype(int)]
+    labels -= labels.mean(axis=0)
+    kernel, noise = RBF(0.5, (1.0, 2.0)) + Linear(0.1), 0.2
+
+    def dense(vector):
+        fitted = kernel.with_log_parameters(vector[:-1])
+        covariance = fitted.gram(X) + np.exp(vector[-1]) * np.eye(len(X))
+        _, log_determinant = np.linalg.slogdet(2.0 * np.pi * covariance)
+        return -0.5 * np.sum(labels * np.linalg.solve(covariance, labels)) - 1.5 * log_determinant
+
+    at = np.append(kernel.log_parameters, np.log(noise))
+    found = label_evidence(kernel, Gaussian(noise), X, labels)
+    assert found.value == pytest.approx(dense(at), abs=1e-8)
+    gradient = np.append(found.kernel_gradient, found.likelihood_gradient)
+    slopes = [derivative(lambda t, e=e: dense(at + t * e), 1e-4) for e in np.eye(len(at))]
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-6, atol=1e-6)
