@@ -16,6 +16,7 @@ SMOKE = {
     "benchmarks.limits.fitc_convergence": "--synthetic --sets crabs mnist9 --inducing 10",
     "benchmarks.limits.fitc_skipping": "--synthetic --rows 300 --inducing 16",
     "benchmarks.limits.fitc_sweep": "--rows 64 --features 3 --inducing 16 --repeats 1",
+    "benchmarks.limits.likelihood_sites": "--rows 40 --classes 3 --repeats 1",
     "benchmarks.limits.kernel_block": "--rows 64 --features 3 --active 16 --repeats 1",
     "benchmarks.papers.fitc_inducing": "--synthetic --sets usps4 uci_kin40k --inducing 24",
     "benchmarks.papers.fitc_table1": "--synthetic --sets titanic --splits 1",

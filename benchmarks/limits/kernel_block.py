@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from benchmarks.record import add_save_option, record
-from streamgp.kernels import RBF, Constant, Kernel, Linear, Matern32, Matern52, Polynomial
+from streamgp.kernels import RBF, Constant, Kernel, Linear, Matern12, Matern32, Matern52, Polynomial
 from streamgp.kernels.tiles import row_tiles
 
 Floats = NDArray[np.floating[Any]]
@@ -44,6 +44,8 @@ def kernels(n_features: int) -> dict[str, Kernel]:
     return {
         "rbf": RBF(1.0, common),
         "rbf_ard": RBF(1.0, many),
+        "matern12": Matern12(1.0, common),
+        "matern12_ard": Matern12(1.0, many),
         "matern32": Matern32(1.0, common),
         "matern32_ard": Matern32(1.0, many),
         "matern52": Matern52(1.0, common),
