@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.datasets import Array
 from benchmarks.harness import Options, Row, Rows, Script, defaults, option
 from benchmarks.limits.machine import SIDE, best_seconds
-from streamgp.kernels import RBF, Constant, Kernel, Linear, Matern32, Matern52, Polynomial
+from streamgp.kernels import RBF, Constant, Kernel, Linear, Matern12, Matern32, Matern52, Polynomial
 from streamgp.kernels.tiles import row_tiles
 
 
@@ -27,6 +27,8 @@ def kernels(n_features: int) -> dict[str, Kernel]:
     return {
         "rbf": RBF(1.0, common),
         "rbf_ard": RBF(1.0, many),
+        "matern12": Matern12(1.0, common),
+        "matern12_ard": Matern12(1.0, many),
         "matern32": Matern32(1.0, common),
         "matern32_ard": Matern32(1.0, many),
         "matern52": Matern52(1.0, common),

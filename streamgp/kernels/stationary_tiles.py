@@ -107,7 +107,7 @@ class StationaryTiles(Tiles):
         self._stretch += stretch
         if not self._with_moments:
             return
-        if refined is not None:
+        if refined is not None and refined.any():
             contract_close_pairs(
                 slopes, refined, left, self._right, self._inverse_scale, self._squares, self._close_inputs
             )

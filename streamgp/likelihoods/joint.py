@@ -43,16 +43,16 @@ def _checked_biases(owner: str, biases: Sequence[float] | None) -> tuple[float, 
 class JointLikelihood(Parametric):
     """P(y|f_1 … f_C): the class whose f_c + bias_c + noise_c is largest; the noise is the family's.
 
-    Parameters
-    ----------
-    biases
-        One number for each class, learned; None for no biases, and any number of classes.
-
     Everywhere ``codes`` (n,) are the classes of n rows, from 0 to C − 1, and ``latent_mean`` h and
     ``latent_variance`` a (n, C) the marginals N(f_c; h_c, a_c), independent between classes.
     Guaranteed for |h| up to 1e7 and a up to 1e10, beyond which they are clipped: finite results, with
     0 ≤ curvature < 1/a. A negative variance (rounding) counts as 0; there moments are log P(y|f) and its
     derivatives.
+
+    Parameters
+    ----------
+    biases
+        One number for each class, learned; None for no biases, and any number of classes.
     """
 
     biases: tuple[float, ...] | None = None

@@ -55,7 +55,7 @@ def gumbel_profile(x: float, log_variance: float) -> tuple[float, float, float]:
     p(x) = max_t −t²/2 − s(t) = −s (1 + W/2),  p′ = s,  p″ = −s/(1 + W);  W, s of the peak (W = a s)
     Returns p, p′, −p″; x distance, log_variance log a, or LOG_ZERO.
     Cost: about 100 instructions for each vector of numbers.  Hazard: s is held below e³⁰⁰.
-    Source: Asmussen, Jensen and Rojas-Nandayapa 2016 (the Laplace transform of a lognormal variable).
+    Source: [Asmussen2016]: F is the Laplace transform of a lognormal variable.
     """
     w, log_s = _peak(x, log_variance)
     s = exp_double(log_s)
@@ -131,7 +131,7 @@ def gumbel_terms(
     Nodes τ = corner + width sinh(u), u equidistant: dense at the edge that e^{−s} cuts, wide in the tail.
     Shapes: x (n,); plan (10, n) and sums (5, n) are scratch.  Cost: 24 or 32 nodes, two exponentials each.
     Hazard: nothing cancels; both pairs are exact, and the one with the smaller terms is taken.
-    Source: Trefethen and Weideman 2014 (trapezoidal rule).  Oracle: tests/reference/joint_dense.py
+    Source: [Trefethen2014].  Oracle: tests/reference/joint_dense.py
     """
     if variance <= _NO_VARIANCE:
         for j in range(x.size):

@@ -199,7 +199,7 @@ def sigmoid_sweep(
     their 1 − aν is −1.
     Cost: 19 evaluations of F to find the mass, then 32 nodes for a ≤ 1, 128 for a = 1e4; 0.9 to 2 µs a row.
     Hazard: nothing cancels. Errors are below 1e-11, relative in log Z.
-    Source: [IVM2006] B.1, B.2; Trefethen and Weideman 2014 for the trapezoidal rule.
+    Source: [IVM2006] B.1, B.2; [Trefethen2014] for the rule.
     """
     size = min(_ROWS, 4 * ((targets.size + 3) // 4))
     rows, ends, work = np.empty((2, size)), np.empty((3, size)), np.empty((6, size))

@@ -5,7 +5,7 @@
 For an analytic integrand that has vanished at both ends the error falls exponentially in the number of nodes.
 Equidistant in t, that number would grow with the ratio of the widest to the narrowest scale, the width of a
 normal density to that of an edge that cuts it; stretched, with the logarithm of the ratio.
-Source: Trefethen and Weideman 2014, "The exponentially convergent trapezoidal rule".
+Source: [Trefethen2014].
 """
 
 from __future__ import annotations
