@@ -59,11 +59,24 @@ def solve_lower(factor: Floats, rows: Floats, *, transposed: bool = False) -> No
     _pair_call("trsm", factor, rows, transposed)
 
 
+def multiply_by_upper(rows: Floats, upper: Floats, *, transposed: bool = False) -> None:
+    """Rows T, or rows Tᵀ, in place of rows, T upper triangular.  Shapes: (c, m), (m, m).  Cost: c m² flops."""
+    _check_types(upper, rows)
+    # Seen by columns: Tᵀ rowsᵀ, the triangle, there lower, on the left.
+    routine, one = _routine("trmm", rows.dtype), _NUMBER[rows.dtype](1.0)
+    height, width = ctypes.c_int(rows.shape[1]), ctypes.c_int(rows.shape[0])
+    routine(
+        b"L", b"L", b"T" if transposed else b"N", b"N", height, width, one,
+        upper.ctypes.data, _stride(upper), rows.ctypes.data, _stride(rows),
+    )  # fmt: skip
+
+
 def subtract_gram(matrix: Floats, rows: Floats) -> None:
     """Matrix − rows rowsᵀ, in full, in place of a symmetric matrix whose lower triangle is read.
 
     Shapes: matrix (b, b), rows (b, m) of the same type.  Cost: b² m flops, half of a product's.
     """
+    _check_types(matrix, rows)
     number = _NUMBER[matrix.dtype]
     size, inner = ctypes.c_int(len(matrix)), ctypes.c_int(rows.shape[1])
     _routine("syrk", matrix.dtype)(
@@ -76,11 +89,13 @@ def subtract_gram(matrix: Floats, rows: Floats) -> None:
 
 @compiled
 def scaled_identity_plus(matrix: FloatArray, root: FloatArray, out: Floats) -> None:
-    """The lower triangle of 1 + S R S.  R matrix, S = diag(root).  Shapes: (b, b), (b,), out (b, b)."""
+    """The lower triangle of 1 + S R S, and zeros above.  R matrix, S = diag(root).  Shapes: (b, b), (b,)."""
     for i in range(matrix.shape[0]):
         for j in range(i):
             out[i, j] = root[i] * matrix[i, j] * root[j]
         out[i, i] = 1.0 + root[i] * matrix[i, i] * root[i]
+        for j in range(i + 1, matrix.shape[1]):
+            out[i, j] = 0.0
 
 
 @compiled
@@ -103,6 +118,7 @@ def _triangle_call(name: str, matrix: Floats, *letters: bytes) -> int:
 
 def _pair_call(name: str, factor: Floats, rows: Floats, transposed: bool) -> None:
     """op(L) rows is, seen by columns, rowsᵀ op(L)ᵀ: the triangle, there upper, stands on the right."""
+    _check_types(factor, rows)
     routine, one = _routine(name, rows.dtype), _NUMBER[rows.dtype](1.0)
     height, width = ctypes.c_int(rows.shape[1]), ctypes.c_int(rows.shape[0])
     routine(
@@ -111,14 +127,21 @@ def _pair_call(name: str, factor: Floats, rows: Floats, transposed: bool) -> Non
     )  # fmt: skip
 
 
+def _check_types(*matrices: Floats) -> None:
+    """Pointers have no type: what is not alike would be read wrongly."""
+    if len({matrix.dtype for matrix in matrices}) > 1:
+        raise TypeError(f"matrices of one type are needed, not {[str(matrix.dtype) for matrix in matrices]}")
+
+
 def _stride(matrix: Floats) -> ctypes.c_int:
     """Numbers from one row to the next; a matrix that is not in rows would be read wrongly."""
-    if matrix.strides[1] != matrix.itemsize and matrix.shape[1] > 1:
+    height, width = matrix.shape
+    if matrix.size and width > 1 and matrix.strides[1] != matrix.itemsize:
         raise ValueError("the matrix is not C-ordered")
-    return ctypes.c_int(max(1, matrix.shape[1], matrix.strides[0] // matrix.itemsize))
+    return ctypes.c_int(max(1, width, matrix.strides[0] // matrix.itemsize if height > 1 else 0))
 
 
-_TRIANGLE: tuple[type, ...] = (_INTEGER, _MATRIX, _INTEGER, _INTEGER)  # type: ignore[assignment]
+_TRIANGLE: tuple[type, ...] = (_INTEGER, _MATRIX, _INTEGER, _INTEGER)
 _LETTERS = {"potrf": 1, "trtri": 2, "lauum": 1}
 
 

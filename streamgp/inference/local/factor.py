@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from streamgp.arrays import FloatArray, Floats
 from streamgp.inference.local.prior import BlockPrior
@@ -21,9 +20,9 @@ RESOLVED = 1e-6
 class BlockFactor:
     """R + T⁻¹ of a block, T = diag(τ), in a form that allows τ = 0; frozen.
 
-    S = diag(√τ) root;  L Lᵀ = B = 1 + S R S, the lower triangle of ``lower``, what is above is of no use;
-    log|B|;  e = (1 + T R)⁻¹ ρ own_weights: the dual weights of the block if u were 0
-    Shapes: lower (b, b), vectors (b,), all float64.
+    S = diag(√τ) root;  L Lᵀ = B = 1 + S R S, lower;  log|B|
+    e = (1 + T R)⁻¹ ρ own_weights: the dual weights of the block if u were 0
+    Shapes: lower (b, b), zero above; vectors (b,); all float64.
     """
 
     prior: BlockPrior
@@ -34,8 +33,8 @@ class BlockFactor:
     own_weights: FloatArray
 
 
-def factor_block(prior: BlockPrior, sites: Sites) -> BlockFactor:
-    """Factor of a block for sites that count as they are (times their weight already).
+def factor_block(prior: BlockPrior, sites: Sites, out: FloatArray | None = None) -> BlockFactor:
+    """Factor of a block for sites that count as they are (times their weight already); ``out`` is room for L.
 
     e = ρ₀ + S B⁻¹ (S⁻¹ (ρ − ρ₀) − S R ρ₀),  ρ₀ = ρ where τ R_ii < 1e-6, else 0
     Shapes: prior of b rows, sites (b,).  Cost: ⅓ b³ flops; memory: one matrix (b, b).
@@ -46,7 +45,7 @@ def factor_block(prior: BlockPrior, sites: Sites) -> BlockFactor:
     precision, precision_mean = sites
     residual = prior.residual
     root = np.sqrt(precision)
-    lower = np.empty_like(residual)
+    lower = np.empty_like(residual) if out is None else out
     factors.scaled_identity_plus(residual, root, lower)
     factors.cholesky(lower)
     log_determinant = 2.0 * float(np.log(lower.diagonal()).sum())
@@ -67,22 +66,29 @@ class Moments(NamedTuple):
     vector: FloatArray
 
 
-def projected_features(factor: BlockFactor, dtype: DTypeLike = np.float64) -> Floats:
-    """Y = L⁻¹ S W, by products of the given type.  Shapes: (b, m).  Cost: b² m flops."""
-    rows = (factor.root[:, None] * factor.prior.features).astype(dtype, copy=False)
-    factors.solve_lower(factor.lower.astype(dtype, copy=False), rows)
-    return rows
+def scaled_features(factor: BlockFactor, out: Floats) -> Floats:
+    """S W, in the type of ``out`` (b, m), which is filled and returned."""
+    return np.multiply(factor.prior.features, factor.root[:, None], out=out, casting="same_kind")
 
 
-def block_moments(factor: BlockFactor, dtype: DTypeLike = np.float64) -> Moments:
-    """The block's share of A = 1 + Σ Yᵀ Y and r = Σ Wᵀ e, by products of the given type.
+def projected_features(factor: BlockFactor, out: Floats) -> Floats:
+    """Y = L⁻¹ S W, by products in the type of ``out`` (b, m), which is filled and returned.  Cost: b² m flops."""
+    scaled_features(factor, out)
+    factors.solve_lower(factor.lower.astype(out.dtype, copy=False), out)
+    return out
+
+
+def block_moments(factor: BlockFactor, out: Floats | None = None) -> Moments:
+    """The block's share of A = 1 + Σ Yᵀ Y and r = Σ Wᵀ e.
 
     Yᵀ Y = Wᵀ (R + T⁻¹)⁻¹ W,  Wᵀ e = Wᵀ (1 + T R)⁻¹ ρ
+    ``out`` (b, m) is room for Y; its type is that of the products.
     Shapes: (m, m), (m,).  Cost: b² m + b m² flops.
     """
-    projected = projected_features(factor, dtype)
+    features = factor.prior.features
+    projected = projected_features(factor, np.empty_like(features) if out is None else out)
     matrix = (projected.T @ projected).astype(np.float64, copy=False)
-    return Moments(matrix, factor.own_weights @ factor.prior.features)
+    return Moments(matrix, factor.own_weights @ features)
 
 
 def factor_bytes(rows: int) -> int:

@@ -136,9 +136,7 @@ def left_out_slopes(
     return LeftOutSlopes(by_kernel, by_noise, products)
 
 
-def finish_left_out(
-    basis: Basis, likelihood: Gaussian, sums: LeftOutSums, slopes: LeftOutSlopes
-) -> Evidence:
+def finish_left_out(basis: Basis, likelihood: Gaussian, sums: LeftOutSums, slopes: LeftOutSlopes) -> Evidence:
     """The sum of left-out log densities and its gradient, in the place of an evidence.
 
     dK_uu weighs −½ T_u sym(Σ Gᵀ W) T_uᵀ;  by log noise: σ² Σ tr F.  Cost: O(m³).

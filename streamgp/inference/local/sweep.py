@@ -74,14 +74,16 @@ def sweep_block(
     """
     weight = np.ones(len(targets)) if weights is None else weights
     factor = factor_block(prior, weighted(sites, weight))
-    marginals = block_marginals(factor, posterior)
+    marginals = block_marginals(factor, posterior, overwrite=True)
     nothing = np.zeros(len(targets))
     floor = CAVITY_FLOOR[posterior.spread.dtype]
     update = update_rows(
         likelihood, targets, sites, marginals.mean, marginals.variance, nothing, FITC.power, floor
     )
     new = Sites(*(old + damping * (fresh - old) for old, fresh in zip(sites, update.sites, strict=True)))
-    moments = block_moments(factor_block(prior, weighted(new, weight)), posterior.spread.dtype)
+    # The old triangle and the solved features have served: their room is taken by the new ones.
+    renewed = factor_block(prior, weighted(new, weight), out=factor.lower)
+    moments = block_moments(renewed, out=marginals.solved_features)
     moved = nothing if left_out is None else np.abs(update.log_z - left_out)
     sums = SweepSums(
         moments.matrix,
@@ -115,7 +117,7 @@ def exact_block(
     weight = np.ones(len(targets)) if weights is None else weights
     exact = exact_rows(likelihood, targets, np.zeros(len(targets)), FITC)
     factor = factor_block(prior, weighted(exact.sites, weight))
-    moments = block_moments(factor, dtype)
+    moments = block_moments(factor, np.empty(prior.features.shape, dtype))
     fit = 0.5 * float(factor.sites.precision_mean @ (prior.residual @ factor.own_weights))
     evidence = float(weight @ exact.evidence) + fit - 0.5 * factor.log_determinant
     total = float(weight.sum())
@@ -131,7 +133,8 @@ def moments_of_sites(
     Cost: ⅓ b³ + b² m + b m² flops.
     """
     weight = np.ones(len(sites.precision)) if weights is None else weights
-    moments = block_moments(factor_block(prior, weighted(sites, weight)), dtype)
+    room = np.empty(prior.features.shape, dtype)
+    moments = block_moments(factor_block(prior, weighted(sites, weight)), room)
     rows = len(sites.precision)
     return LocalSums(SweepSums(*moments, 0.0, 0.0, 0.0, float(weight.sum()), rows, 0), 0.0, 0.0)
 
