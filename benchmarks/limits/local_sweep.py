@@ -1,7 +1,7 @@
 """The steps of local blocks as multiples of b² + b m + m² multiply-adds a row at the matrix product's rate.
 
-``python -m benchmarks.limits.local_sweep`` prints one JSON line for each precision, on one thread. All times are
-CPU seconds of a block of b rows, so that what else runs on the machine matters little.
+``python -m benchmarks.limits.local_sweep`` prints one JSON line for each precision, on one thread. All times
+are CPU seconds of a block of b rows, so that what else runs on the machine matters little.
 
 prior_ratio      W and R of the block: kernel blocks, whitening, R = K − W Wᵀ; always in float64
 sweep_ratio      one EP sweep with the prior at hand: both factors, marginals, update, moments
@@ -31,6 +31,7 @@ from streamgp.inference.local.prediction import block_head, predict_block
 from streamgp.inference.local.prior import block_prior
 from streamgp.inference.local.slopes import evidence_block
 from streamgp.inference.local.sweep import exact_block, sweep_block
+from streamgp.inference.local.workspace import Workspace
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Gaussian, Probit
 
@@ -72,19 +73,21 @@ def measured(dtype: type, options: argparse.Namespace) -> dict[str, Any]:
     streaming = posterior.astype(dtype)
     head = block_head(basis, posterior, X, sites)
 
-    def sweep() -> object:
-        return sweep_block(prior, streaming, y, Probit(), sites, 0.8)
+    rooms = [Workspace(), Workspace()]
+
+    def sweep(room: Workspace = rooms[0]) -> object:
+        return sweep_block(prior, streaming, y, Probit(), sites, 0.8, room=room)
 
     left, right = np.ones((b, m), dtype), np.ones((m, m), dtype)
     rate = 2.0 * b * m * m / cpu_seconds(lambda: left @ right, repeats)
     unit = 2.0 * b * (b * b + b * m + m * m) / rate
     one = cpu_seconds(sweep, repeats)
-    of_prior = cpu_seconds(lambda: block_prior(basis, X), repeats)
-    exact = cpu_seconds(lambda: exact_block(prior, y, Gaussian(0.1), dtype=dtype), repeats)
+    of_prior = cpu_seconds(lambda: block_prior(basis, X, rooms[0]), repeats)
+    exact = cpu_seconds(lambda: exact_block(prior, y, Gaussian(0.1), dtype=dtype, room=rooms[0]), repeats)
     gradient = cpu_seconds(lambda: evidence_block(basis, prior, posterior, X, y, Probit(), sites), repeats)
     predict = cpu_seconds(lambda: predict_block(basis, posterior, head, new), repeats)
     with ThreadPoolExecutor(2) as pool:
-        pair = wall_seconds(lambda: list(pool.map(lambda _: sweep(), range(2))), repeats)
+        pair = wall_seconds(lambda: list(pool.map(sweep, rooms)), repeats)
     return {
         "rows": b,
         "features": p,

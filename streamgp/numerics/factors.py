@@ -1,8 +1,8 @@
 """Triangular factors in place, for tasks that run side by side on threads.
 
-SciPy's wrappers of these LAPACK and BLAS routines keep the GIL while they work (its Cholesky factor and inverse,
-its triangular product and solution: other threads wait for 75 to 95 % of a call). The routines themselves are
-public, as function pointers for Cython; called through ctypes they let other threads run, on the same bits.
+SciPy's wrappers of these LAPACK and BLAS routines keep the GIL while they work (its Cholesky factor and
+inverse, its triangular product and solution: other threads wait for 75 to 95 % of a call). The routines
+themselves are public, as function pointers for Cython; called through ctypes they let other threads run.
 
 All matrices are C-ordered, their rows may be apart (a view of some columns). LAPACK counts along columns and
 so sees each of them transposed: our lower triangle is its upper one.
@@ -60,7 +60,7 @@ def solve_lower(factor: Floats, rows: Floats, *, transposed: bool = False) -> No
 
 
 def multiply_by_upper(rows: Floats, upper: Floats, *, transposed: bool = False) -> None:
-    """Rows T, or rows Tᵀ, in place of rows, T upper triangular.  Shapes: (c, m), (m, m).  Cost: c m² flops."""
+    """Rows T, or rows Tᵀ, in place of rows, T upper (m, m).  Shapes: rows (c, m).  Cost: c m² flops."""
     _check_types(upper, rows)
     # Seen by columns: Tᵀ rowsᵀ, the triangle, there lower, on the left.
     routine, one = _routine("trmm", rows.dtype), _NUMBER[rows.dtype](1.0)

@@ -1,13 +1,14 @@
-"""Blocks of near rows: centres, the rows nearest to each, and what to do with clusters too large or too small.
+"""Blocks of near rows: centres, the rows nearest to each, and clusters brought to a useful size.
 
-A grouping is nothing but centres: a row belongs to the nearest one, in the metric of the kernel, whether it is
-learned from or predicted. Its size is kept within bounds by rounds of assign → count → :func:`regroup`, which
-splits and merges centres; what cannot be split because its rows are alike is cut by :func:`slices`, in order of
-rows. All of it is a function of rows and counts, never of chunks or workers.
+A grouping is nothing but centres: a row belongs to the nearest one, in the metric of the kernel, whether it
+is learned from or predicted. Sizes are kept within bounds by rounds of assign → count → :func:`regroup`,
+which splits and merges centres; what cannot be split because its rows are alike is cut by :func:`slices`, in
+order of rows. All of it is a function of rows and counts, never of chunks or workers.
 
-Near its border a block knows only half of the rows around a new one. So the head that predicts with a block is
-made of more rows than the block: those of its neighbours that are nearest to the border (:func:`halo_blocks`), as
-many again as its own. Why this and not the union of two blocks: docs/decisions/local.md.
+Near its border a block knows only half of the rows around a new one. So the head that predicts with a block
+is made of more rows than the block: those of its neighbours that are nearest to the border
+(:func:`halo_blocks`), as many again as its own. Why this and not the union of two blocks:
+docs/decisions/local.md.
 """
 
 from __future__ import annotations
@@ -72,9 +73,10 @@ def nearest_centres(rows: Array, centres: FloatArray, count: int = 1) -> Nearest
     half = 0.5 * np.einsum("ij,ij->i", known, known)
     reach = float(np.sqrt(2.0 * half.max(initial=0.0)))
     unit = 4.0 * np.finfo(np.float64).eps * (1.0 + known.shape[1])
+    room = np.empty((min(len(rows), ROWS_PER_TILE), len(known)))
     for start in range(0, len(rows), ROWS_PER_TILE):
         tile = np.ascontiguousarray(rows[start : start + ROWS_PER_TILE], np.float64)
-        rough = tile @ known.T
+        rough = np.matmul(tile, known.T, out=room[: len(tile)])
         np.subtract(half, rough, out=rough)
         norms = np.sqrt(np.einsum("ij,ij->i", tile, tile))
         place = slice(start, start + len(tile))
@@ -113,8 +115,8 @@ def regroup(
     weighted mean; that one may join on in its turn. A cluster that no one can take stays.
     Shapes: centres (m, p), counts (m,), sample (s, p) with labels (s,), in random order → (m′, p).
     Cost: O(m′² p) where many are merged, and k-means of the sample.
-    Hazard: sub-centres also draw rows from neighbours: after splitting, assign and count anew. Clusters of equal
-    rows have one distinct sample row and are left to :func:`slices`.
+    Hazard: sub-centres also draw rows from neighbours: after splitting, assign and count anew. Clusters of
+    equal rows have one distinct sample row and are left to :func:`slices`.
     """
     merged_centres, merged_counts, origin = _merge_tiny(centres, counts, sizes)
     found: list[FloatArray] = []
@@ -184,8 +186,8 @@ def _margins(nearest: Nearest) -> FloatArray:
 def slices(counts: IntArray, most: int) -> IntArray:
     """First places of the blocks when rows are ordered by centre: one for each centre that has any rows.
 
-    A centre of more than ``most`` rows is cut into equal parts, in order of rows. Shapes: (m,) → (blocks + 1,),
-    the last one being the number of rows.
+    A centre of more than ``most`` rows is cut into equal parts, in order of rows.
+    Shapes: (m,) → (blocks + 1,), the last one being the number of rows.
     """
     starts, before = [0], 0
     for count in counts.tolist():

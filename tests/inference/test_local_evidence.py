@@ -39,7 +39,7 @@ KERNELS = [
 
 
 @pytest.mark.parametrize(
-    "likelihood", [Probit(0.2), Logit(-0.1), Gaussian(0.3)], ids=lambda l: type(l).__name__
+    "likelihood", [Probit(0.2), Logit(-0.1), Gaussian(0.3)], ids=lambda one: type(one).__name__
 )
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_gradient_equals_differences_of_refitted_evidence(kernel, likelihood):

@@ -1,7 +1,7 @@
 """One prediction out of those of several near blocks, without jumps where blocks change places.
 
-Which rows a block's head is made of is another matter: its own, or those of its neighbours near its border too
-(:func:`streamgp.selection.grouping.halo_blocks`). What was measured of both: docs/decisions/local.md.
+Which rows a block's head is made of is another matter: its own, or those of its neighbours near its border
+too (``streamgp.selection.grouping``). What was measured of both: docs/decisions/local.md.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def continuous_weights(
     """Weights of the k nearest blocks of each row.
 
     w_j ∝ v_j^−power min(1, steepness (1 − d_j²/d_{k+1}²))
-    v variances (c, k); d² squares (c, k + 1), squared distances to the centres, nearest first, the last one of
-    the first block that is not asked; (c, k) where there is no other. The block that is about to be replaced by
-    it has weight 0, so that the prediction is continuous in x wherever the blocks' own are.
+    v variances (c, k); d² squares (c, k + 1), squared distances to the centres, nearest first, the last one
+    that of the first block not asked; (c, k) where there is no other. The block that is about to be replaced
+    by it has weight 0, so that the prediction is continuous in x wherever the blocks' own are.
     Shapes: → (c, k), rows sum to 1.  Cost: O(c k).
     Hazard: a row as far from all k + 1 centres has no weights but by the variances.
     """

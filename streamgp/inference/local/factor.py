@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from streamgp.arrays import FloatArray, Floats
 from streamgp.inference.local.prior import BlockPrior
+from streamgp.inference.local.workspace import Workspace
 from streamgp.inference.sites import Sites
 from streamgp.numerics import factors
 
@@ -33,8 +35,8 @@ class BlockFactor:
     own_weights: FloatArray
 
 
-def factor_block(prior: BlockPrior, sites: Sites, out: FloatArray | None = None) -> BlockFactor:
-    """Factor of a block for sites that count as they are (times their weight already); ``out`` is room for L.
+def factor_block(prior: BlockPrior, sites: Sites, room: Workspace | None = None) -> BlockFactor:
+    """Factor of a block for sites that count as they are (times their weight already); L is in ``room``.
 
     e = ρ₀ + S B⁻¹ (S⁻¹ (ρ − ρ₀) − S R ρ₀),  ρ₀ = ρ where τ R_ii < 1e-6, else 0
     Shapes: prior of b rows, sites (b,).  Cost: ⅓ b³ flops; memory: one matrix (b, b).
@@ -45,7 +47,7 @@ def factor_block(prior: BlockPrior, sites: Sites, out: FloatArray | None = None)
     precision, precision_mean = sites
     residual = prior.residual
     root = np.sqrt(precision)
-    lower = np.empty_like(residual) if out is None else out
+    lower = (Workspace() if room is None else room).take("lower", residual.shape)
     factors.scaled_identity_plus(residual, root, lower)
     factors.cholesky(lower)
     log_determinant = 2.0 * float(np.log(lower.diagonal()).sum())
@@ -72,21 +74,23 @@ def scaled_features(factor: BlockFactor, out: Floats) -> Floats:
 
 
 def projected_features(factor: BlockFactor, out: Floats) -> Floats:
-    """Y = L⁻¹ S W, by products in the type of ``out`` (b, m), which is filled and returned.  Cost: b² m flops."""
+    """Y = L⁻¹ S W, in the type of ``out`` (b, m), which is filled and returned.  Cost: b² m flops."""
     scaled_features(factor, out)
     factors.solve_lower(factor.lower.astype(out.dtype, copy=False), out)
     return out
 
 
-def block_moments(factor: BlockFactor, out: Floats | None = None) -> Moments:
-    """The block's share of A = 1 + Σ Yᵀ Y and r = Σ Wᵀ e.
+def block_moments(
+    factor: BlockFactor, dtype: DTypeLike = np.float64, room: Workspace | None = None
+) -> Moments:
+    """The block's share of A = 1 + Σ Yᵀ Y and r = Σ Wᵀ e, by products of the given type.
 
     Yᵀ Y = Wᵀ (R + T⁻¹)⁻¹ W,  Wᵀ e = Wᵀ (1 + T R)⁻¹ ρ
-    ``out`` (b, m) is room for Y; its type is that of the products.
     Shapes: (m, m), (m,).  Cost: b² m + b m² flops.
     """
     features = factor.prior.features
-    projected = projected_features(factor, np.empty_like(features) if out is None else out)
+    projected = (Workspace() if room is None else room).take("solved", features.shape, dtype)
+    projected_features(factor, projected)
     matrix = (projected.T @ projected).astype(np.float64, copy=False)
     return Moments(matrix, factor.own_weights @ features)
 
@@ -96,7 +100,6 @@ def factor_bytes(rows: int) -> int:
     return 8 * rows * rows + 96 * rows
 
 
-def moments_bytes(rows: int, n_inducing: int, itemsize: int) -> int:
-    """Upper bound of the bytes of :func:`block_moments`, its result included, the factor not."""
-    products = rows * n_inducing * (8 + itemsize) + (rows * rows * itemsize if itemsize < 8 else 0)
-    return products + n_inducing * n_inducing * (8 + itemsize) + 8 * n_inducing
+def moments_bytes(n_inducing: int, itemsize: int) -> int:
+    """Upper bound of the bytes of :func:`block_moments` beside what marginals take: its result."""
+    return n_inducing * n_inducing * (8 + (itemsize if itemsize < 8 else 0)) + 8 * n_inducing

@@ -1,8 +1,8 @@
 """The density of each target given all others, under Gaussian noise, and its gradient, as sums over blocks.
 
 Three rounds over the blocks: moments of the posterior (:func:`~streamgp.inference.local.sweep.exact_block`),
-densities (:func:`left_out_block`), and, where a gradient is wanted, slopes (:func:`left_out_slopes`). Under other
-likelihoods the cavities of a sweep give the densities, and have no gradient so simple.
+densities (:func:`left_out_block`), and, where a gradient is wanted, slopes (:func:`left_out_slopes`). Under
+other likelihoods the cavities of a sweep give the densities, and have no gradient so simple.
 """
 
 from __future__ import annotations
@@ -100,12 +100,13 @@ def left_out_slopes(
     likelihood: Gaussian,
     sums: LeftOutSums,
 ) -> LeftOutSlopes:
-    """What a block adds to the gradient of the sum of left-out log densities; ``sums`` are those of all blocks.
+    """What a block adds to the gradient of the sum of left-out log densities.
 
     σ = D p − J A⁻¹ (z − z_b),  H = A⁻¹ (N − N_b) A⁻¹
     F = sym(σ dᵀ) − D q D − J H Jᵀ: the weights of dK_bb, and of the noise by its trace
     G = d (A⁻¹ z)ᵀ + σ mᵀ − 2 D q J A⁻¹ + 2 J H − 2 F W, one row each;  P = G T_uᵀ: the weights of dK_bu
-    Shapes: features (b, p), targets (b,); float64.  Cost: 3 b³ + 8 b² m + 10 b m² flops, and kernel blocks.
+    ``sums`` are those of all blocks.  Shapes: features (b, p), targets (b,); float64.
+    Cost: 3 b³ + 8 b² m + 10 b m² flops, and kernel blocks.
     Oracle: finite differences.
     """
     sites = noise_sites(likelihood, targets)
@@ -172,7 +173,7 @@ def merge_left_out_slopes(earlier: LeftOutSlopes, later: LeftOutSlopes) -> LeftO
 
 
 def _slopes_by_dual(found: LeftOut, targets: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """p = d/D_ii, the error of each prediction, and q = ½ (1/D_ii + p²)."""
+    """The error p = d/D_ii of each prediction, and q = ½ (1/D_ii + p²)."""
     error = targets - found.mean
     return error, 0.5 * (found.variance + error * error)
 

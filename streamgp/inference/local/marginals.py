@@ -9,6 +9,7 @@ import numpy as np
 from streamgp.arrays import FloatArray, Floats, IntArray
 from streamgp.inference.inducing.posterior import InducingPosterior
 from streamgp.inference.local.factor import RESOLVED, BlockFactor, scaled_features
+from streamgp.inference.local.workspace import Workspace
 from streamgp.inference.sites import Sites
 from streamgp.numerics import factors
 from streamgp.numerics import projection as numerics
@@ -33,15 +34,15 @@ class BlockMarginals(NamedTuple):
 
 
 def block_marginals(
-    factor: BlockFactor, posterior: InducingPosterior, *, overwrite: bool = False
+    factor: BlockFactor, posterior: InducingPosterior, room: Workspace | None = None
 ) -> BlockMarginals:
     """Marginals of a block's rows, where the posterior holds the block's own share too.
 
     Z = B⁻¹ S W,  g = diag B⁻¹,  h = row sums of (Z L_A⁻ᵀ)²
     d = e − S Z m,  mean = W m + R d,  q = g − h,  variance = (1 − g)/τ + h/τ, the first if u were known
     where 1 − g < 1e-6:  variance = R_ii − |L⁻¹ S R_·i|² + |L_A⁻¹ E_i|²,  E = W − R S Z
-    e, B, S factor, whose triangle is lost with ``overwrite``; m, L_A⁻ᵀ = spread posterior, in whose type
-    products with m columns are taken.
+    e, B, S factor; m, L_A⁻ᵀ = spread posterior, in whose type products with m columns are taken; Z is in
+    ``room`` if that is given.
     Shapes: b rows, m inducing inputs.  Cost: ⅓ b³ + 2 b² m + b m² flops; memory :func:`marginals_bytes`.
     Hazard: neither form divides by a small τ nor subtracts nearly equal numbers; S Z/τ, which is E, loses
     digits only as the root of what a row's precision is of the block's largest.
@@ -49,15 +50,19 @@ def block_marginals(
     """
     precision, root, residual = factor.sites.precision, factor.root, factor.prior.residual
     features, spread = factor.prior.features, posterior.spread
-    inverse = factor.lower if overwrite else factor.lower.copy()
+    room = Workspace() if room is None else room
+    inverse = room.take("inverse", factor.lower.shape)
+    inverse[...] = factor.lower
     factors.invert_lower(inverse)
     gain = np.empty(len(root))
     factors.lower_column_squares(inverse, gain)
-    solved = scaled_features(factor, np.empty(features.shape, spread.dtype))
+    solved = scaled_features(factor, room.take("solved", features.shape, spread.dtype))
     triangle = inverse.astype(spread.dtype, copy=False)
     factors.multiply_lower(triangle, solved)
     factors.multiply_lower(triangle, solved, transposed=True)
-    solved_mean, explained = _projected(solved.copy(), posterior)
+    projected = room.take("projected", features.shape, spread.dtype)
+    projected[...] = solved
+    solved_mean, explained = _projected(projected, posterior)
     dual = factor.own_weights - root * solved_mean
     mean = features @ posterior.inducing_mean + residual @ dual
 
@@ -113,9 +118,9 @@ def kept_cavities(marginals: BlockMarginals, sites: Sites) -> tuple[FloatArray, 
 def marginals_bytes(rows: int, n_inducing: int, itemsize: int) -> int:
     """Upper bound of the bytes of :func:`block_marginals`, its result included, the factor not.
 
-    Twice what it takes where few sites are flat: before the first sweep all of them are.
+    Half of it is for rows whose sites are flat: there may be none, or all.
     """
-    inverse = rows * rows * (8 + (itemsize if itemsize < 8 else 0))
-    products = rows * n_inducing * (8 + itemsize) + numerics.workspace_bytes(rows, itemsize)
-    flat = rows * rows * (8 + itemsize) + rows * n_inducing * (8 + itemsize)
-    return inverse + products + flat + 96 * rows
+    cast = itemsize if itemsize < 8 else 0
+    triangles = rows * rows * (8 + cast) + 2 * rows * n_inducing * itemsize
+    flat = rows * rows * (16 + cast) + rows * n_inducing * (8 + itemsize)
+    return triangles + flat + 96 * rows

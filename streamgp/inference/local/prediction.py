@@ -1,7 +1,7 @@
 """New rows predicted by a block: means by weights alone, variances by its factor.
 
-A head can be made of any rows and their sites, not only of a block of the posterior: of the union of two blocks,
-or of a block widened by rows of its neighbours. The posterior of u is kept as it is.
+A head can be made of any rows and their sites, not only of a block of the posterior: of the union of two
+blocks, or of a block widened by rows of its neighbours. The posterior of u is kept as it is.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class BlockWeights(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BlockHead:
-    """A block ready to predict: its inputs (b, p), the weights of means, factor and marginals for variances."""
+    """A block ready to predict: inputs (b, p), weights of means, factor and marginals for variances."""
 
     inputs: Array
     weights: BlockWeights
@@ -50,7 +50,8 @@ class Predicted(NamedTuple):
 def block_head(basis: Basis, posterior: InducingPosterior, inputs: Array, sites: Sites) -> BlockHead:
     """The head of rows and their sites, which count as they are (times their weight already).
 
-    Shapes: inputs (b, p), sites (b,); basis and posterior in float64.  Cost: that of prior, factor and marginals.
+    Shapes: inputs (b, p), sites (b,); basis and posterior in float64.
+    Cost: that of prior, factor and marginals.
     """
     factor = factor_block(block_prior(basis, inputs), sites)
     marginals = block_marginals(factor, posterior)

@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from streamgp.arrays import Array, FloatArray
-from streamgp.inference.inducing.basis import Basis, whiten, whiten_bytes
+from streamgp.inference.inducing.basis import Basis, whiten_block, whiten_bytes
+from streamgp.inference.local.workspace import Workspace
 from streamgp.kernels import Kernel
 from streamgp.numerics import factors
 
@@ -22,8 +23,8 @@ class BlockPrior(NamedTuple):
     residual: FloatArray
 
 
-def block_prior(basis: Basis, inputs: Array) -> BlockPrior:
-    """W and R = K_bb − W Wᵀ of a block's rows.
+def block_prior(basis: Basis, inputs: Array, room: Workspace | None = None) -> BlockPrior:
+    """W and R = K_bb − W Wᵀ of a block's rows, in ``room`` if that is given.
 
     Shapes: inputs (b, p) → (b, m), (b, b); the basis in float64.
     Cost: 2 p (m + b) + m² + b m flops and m + b exponentials a row.
@@ -32,9 +33,13 @@ def block_prior(basis: Basis, inputs: Array) -> BlockPrior:
     White noise of the kernel is not in R, as it is not in the residual variance of FITC.
     Source: [PIC2007] section 3.  Oracle: tests/reference/pic_dense.py
     """
+    room = Workspace() if room is None else room
     rows = np.ascontiguousarray(inputs, basis.dtype)
-    features, residual_variance = whiten(basis, rows)
-    residual = basis.kernel.block(rows, rows)
+    kernel, count = basis.kernel, len(rows)
+    cross = basis.prepared.block(rows, out=room.take("features", (count, basis.size)))
+    features, residual_variance = whiten_block(basis, cross, kernel.diagonal(rows))
+    residual = room.take("residual", (count, count))
+    kernel.block(rows, rows, out=residual)
     factors.subtract_gram(residual, features)
     np.fill_diagonal(residual, residual_variance)
     return BlockPrior(features, residual)

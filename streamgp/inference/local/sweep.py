@@ -15,6 +15,7 @@ from streamgp.inference.inducing.updates import CAVITY_FLOOR, exact_rows, update
 from streamgp.inference.local.factor import block_moments, factor_block, factor_bytes, moments_bytes
 from streamgp.inference.local.marginals import block_marginals, marginals_bytes
 from streamgp.inference.local.prior import BlockPrior
+from streamgp.inference.local.workspace import Workspace
 from streamgp.inference.sites import Sites
 from streamgp.likelihoods import Gaussian, Likelihood
 
@@ -57,14 +58,15 @@ def sweep_block(
     *,
     weights: FloatArray | None = None,
     left_out: FloatArray | None = None,
+    room: Workspace | None = None,
 ) -> Swept:
     """One damped update of all sites of a block, in parallel, from a frozen posterior.
 
     (mean, variance) of f by :func:`block_marginals`;  cavity, tilted, update as in FITC at power 1, with no
     residual variance beside, for sites stand on f itself;  site ← (1 − δ) site + δ update;  Yᵀ Y, Wᵀ e anew
     evidence = Σ (log Z − ½ log q − ½ d h₋) − ½ log|B|, so that log Z_EP = −½ log|A| + Σ evidence
-    δ damping; ω ``weights``: a row stands for ω equal ones, so ω τ, ω ρ are in the factor; ``left_out``: those
-    of the last sweep. The type of the posterior's spread is that of products with m columns.
+    δ damping; ω ``weights``: a row stands for ω equal ones, so ω τ, ω ρ are in the factor; ``left_out``:
+    those of the last sweep. The type of the posterior's spread is that of products with m columns.
     Shapes: b rows, (b,) each.  Cost: b³ + 3 b² m + 2 b m² flops.  Memory: :func:`sweep_bytes`.
     Hazard: rows without a positive cavity keep their site and are counted. A site's precision never exceeds
     the largest curvature c of −log p(y|f), 1 for probit and ¼ for logit, for the tilted density has a log of
@@ -73,17 +75,18 @@ def sweep_block(
     Source: [PIC2007] with EP as in [FITC2007].  Oracle: tests/reference/pic_dense.py
     """
     weight = np.ones(len(targets)) if weights is None else weights
-    factor = factor_block(prior, weighted(sites, weight))
-    marginals = block_marginals(factor, posterior, overwrite=True)
+    room = Workspace() if room is None else room
+    factor = factor_block(prior, weighted(sites, weight), room)
+    marginals = block_marginals(factor, posterior, room)
     nothing = np.zeros(len(targets))
     floor = CAVITY_FLOOR[posterior.spread.dtype]
     update = update_rows(
         likelihood, targets, sites, marginals.mean, marginals.variance, nothing, FITC.power, floor
     )
     new = Sites(*(old + damping * (fresh - old) for old, fresh in zip(sites, update.sites, strict=True)))
-    # The old triangle and the solved features have served: their room is taken by the new ones.
-    renewed = factor_block(prior, weighted(new, weight), out=factor.lower)
-    moments = block_moments(renewed, out=marginals.solved_features)
+    # The old triangle and the solved features have served: in the same room follow the new ones.
+    renewed = factor_block(prior, weighted(new, weight), room)
+    moments = block_moments(renewed, posterior.spread.dtype, room)
     moved = nothing if left_out is None else np.abs(update.log_z - left_out)
     sums = SweepSums(
         moments.matrix,
@@ -105,6 +108,7 @@ def exact_block(
     *,
     weights: FloatArray | None = None,
     dtype: DTypeLike = np.float64,
+    room: Workspace | None = None,
 ) -> Swept:
     """The sites of a block under Gaussian noise, final at once, and the sums of their posterior.
 
@@ -116,8 +120,8 @@ def exact_block(
     """
     weight = np.ones(len(targets)) if weights is None else weights
     exact = exact_rows(likelihood, targets, np.zeros(len(targets)), FITC)
-    factor = factor_block(prior, weighted(exact.sites, weight))
-    moments = block_moments(factor, np.empty(prior.features.shape, dtype))
+    factor = factor_block(prior, weighted(exact.sites, weight), room)
+    moments = block_moments(factor, dtype, room)
     fit = 0.5 * float(factor.sites.precision_mean @ (prior.residual @ factor.own_weights))
     evidence = float(weight @ exact.evidence) + fit - 0.5 * factor.log_determinant
     total = float(weight.sum())
@@ -126,15 +130,19 @@ def exact_block(
 
 
 def moments_of_sites(
-    prior: BlockPrior, sites: Sites, *, weights: FloatArray | None = None, dtype: DTypeLike = np.float64
+    prior: BlockPrior,
+    sites: Sites,
+    *,
+    weights: FloatArray | None = None,
+    dtype: DTypeLike = np.float64,
+    room: Workspace | None = None,
 ) -> LocalSums:
     """The moments of given sites alone: how sites of other hyperparameters start a fit.
 
     Cost: ⅓ b³ + b² m + b m² flops.
     """
     weight = np.ones(len(sites.precision)) if weights is None else weights
-    room = np.empty(prior.features.shape, dtype)
-    moments = block_moments(factor_block(prior, weighted(sites, weight)), room)
+    moments = block_moments(factor_block(prior, weighted(sites, weight), room), dtype, room)
     rows = len(sites.precision)
     return LocalSums(SweepSums(*moments, 0.0, 0.0, 0.0, float(weight.sum()), rows, 0), 0.0, 0.0)
 
@@ -154,8 +162,6 @@ def merge_local(earlier: LocalSums, later: LocalSums) -> LocalSums:
 
 
 def sweep_bytes(likelihood: Likelihood, rows: int, n_inducing: int, itemsize: int) -> int:
-    """Upper bound of the bytes that :func:`sweep_block` takes, its result included, the prior not."""
-    old = factor_bytes(rows) + marginals_bytes(rows, n_inducing, itemsize)
-    # The old factor is still there when the new one gives its moments.
-    new = 2 * factor_bytes(rows) + moments_bytes(rows, n_inducing, itemsize)
-    return max(old, new + rows * n_inducing * itemsize) + 40 * 8 * rows + likelihood.workspace_bytes(rows)
+    """Upper bound of the bytes that :func:`sweep_block` takes, room and result included, the prior not."""
+    steps = factor_bytes(rows) + marginals_bytes(rows, n_inducing, itemsize)
+    return steps + moments_bytes(n_inducing, itemsize) + 40 * 8 * rows + likelihood.workspace_bytes(rows)
