@@ -1,29 +1,28 @@
-"""The steps of local blocks as multiples of b² + b m + m² multiply-adds a row at the matrix product's rate.
+"""Steps of local blocks as multiples of b² + b m + m² multiply-adds a row at the matrix product's rate.
 
-``python -m benchmarks.limits.local_sweep`` prints one JSON line for each precision, on one thread. All times
-are CPU seconds of a block of b rows, so that what else runs on the machine matters little.
+    python -m benchmarks.limits.local_sweep
 
-prior_ratio      W and R of the block: kernel blocks, whitening, R = K − W Wᵀ; always in float64
-sweep_ratio      one EP sweep with the prior at hand: both factors, marginals, update, moments
-whole_ratio      prior and sweep: what a pass over a block store costs that holds no priors
-exact_ratio      sites, factor and moments under Gaussian noise, prior included
-gradient_ratio   evidence and its gradient, prior included; float64
-predict_ratio    mean and variance of as many new rows by the block's head; float64
-threads_speedup  two threads with a block each against one after the other, in wall time (2 is perfect)
+One row for each shape and precision, on one thread. Times are CPU seconds of a block of b rows, so that what
+else runs on the machine matters little.
+
+prior_ratio     W and R of the block: kernel blocks, whitening, R = K − W Wᵀ; always in float64
+sweep_ratio     one EP sweep with the prior at hand: both factors, marginals, update, moments
+whole_ratio     both: what a pass over a block store costs that holds no priors
+exact_ratio     prior, sites, factor and moments under Gaussian noise
+gradient_ratio  prior, evidence and its gradient; always in float64
+predict_ratio   mean and variance of as many new rows by the block's head; always in float64
+overlap         two sweeps one after the other over two at once, in wall time: 2 where no thread waits
 """
 
-from __future__ import annotations
-
-import argparse
-import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from time import process_time
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from benchmarks.record import add_save_option, record
+from benchmarks.harness import Options, Row, Rows, Script, defaults
+from benchmarks.limits.machine import best_seconds
 from streamgp.inference.inducing.basis import make_basis
 from streamgp.inference.inducing.posterior import prior_posterior
 from streamgp.inference.inducing.sweep import flat_sites
@@ -35,90 +34,78 @@ from streamgp.inference.local.workspace import Workspace
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Gaussian, Probit
 
+PRECISIONS = (np.float64, np.float32)
+DAMPING, SWEEPS = 0.8, 6
 
-def cpu_seconds(work: Callable[[], Any], repeats: int) -> float:
+
+def cpu_seconds(work: Callable[[], object], repeats: int) -> float:
     """Least CPU time of several runs, after one that may compile."""
     work()
-    seconds = []
-    for _ in range(repeats):
-        start = time.process_time()
+
+    def once() -> float:
+        begun = process_time()
         work()
-        seconds.append(time.process_time() - start)
-    return min(seconds)
+        return process_time() - begun
+
+    return min(once() for _ in range(repeats))
 
 
-def wall_seconds(work: Callable[[], Any], repeats: int) -> float:
-    seconds = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
-
-
-def measured(dtype: type, options: argparse.Namespace) -> dict[str, Any]:
-    b, p, m, repeats = options.rows, options.features, options.inducing, options.repeats
+def sweep_row(b: int, m: int, dtype: type, options: Options) -> Row:
+    p, repeats = options.features, options.repeats
     generator = np.random.default_rng(0)
-    X = generator.standard_normal((b, p))
-    # Two classes with a wide border: a third of the rows has a site that is all but flat.
+    X, new = generator.standard_normal((2, b, p))
     y = np.where(X @ generator.standard_normal(p) + 0.5 * generator.standard_normal(b) > 0.0, 1.0, -1.0)
     basis = make_basis(RBF(10.0, float(np.sqrt(p))), generator.standard_normal((m, p)))
-    new = generator.standard_normal((b, p))
-
-    prior = block_prior(basis, X)
-    posterior, sites = prior_posterior(m), flat_sites(b)
-    for _ in range(6):
-        sites, _, sums = sweep_block(prior, posterior, y, Probit(), sites, 0.8)
+    prior, posterior, sites = block_prior(basis, X), prior_posterior(m), flat_sites(b)
+    for _ in range(SWEEPS):
+        sites, _, sums = sweep_block(prior, posterior, y, Probit(), sites, DAMPING)
         posterior = sums.sums.posterior()
-    streaming = posterior.astype(dtype)
-    head = block_head(basis, posterior, X, sites)
-
-    rooms = [Workspace(), Workspace()]
+    streaming, head = posterior.astype(dtype), block_head(basis, posterior, X, sites)
+    rooms = (Workspace(), Workspace())
 
     def sweep(room: Workspace = rooms[0]) -> object:
-        return sweep_block(prior, streaming, y, Probit(), sites, 0.8, room=room)
+        return sweep_block(prior, streaming, y, Probit(), sites, DAMPING, room=room)
 
     left, right = np.ones((b, m), dtype), np.ones((m, m), dtype)
-    rate = 2.0 * b * m * m / cpu_seconds(lambda: left @ right, repeats)
-    unit = 2.0 * b * (b * b + b * m + m * m) / rate
-    one = cpu_seconds(sweep, repeats)
-    of_prior = cpu_seconds(lambda: block_prior(basis, X, rooms[0]), repeats)
-    exact = cpu_seconds(lambda: exact_block(prior, y, Gaussian(0.1), dtype=dtype, room=rooms[0]), repeats)
-    gradient = cpu_seconds(lambda: evidence_block(basis, prior, posterior, X, y, Probit(), sites), repeats)
-    predict = cpu_seconds(lambda: predict_block(basis, posterior, head, new), repeats)
+    gemm = 2.0 * b * m * m / cpu_seconds(lambda: left @ right, repeats)
+    unit = 2.0 * b * (b * b + b * m + m * m) / gemm
+    work: dict[str, Callable[[], object]] = {
+        "prior": lambda: block_prior(basis, X, rooms[0]),
+        "sweep": sweep,
+        "exact": lambda: exact_block(prior, y, Gaussian(0.1), dtype=dtype, room=rooms[1]),
+        "gradient": lambda: evidence_block(basis, prior, posterior, X, y, Probit(), sites),
+        "predict": lambda: predict_block(basis, posterior, head, new),
+    }
+    seconds = {name: cpu_seconds(one, repeats) for name, one in work.items()}
     with ThreadPoolExecutor(2) as pool:
-        pair = wall_seconds(lambda: list(pool.map(sweep, rooms)), repeats)
+        pair = best_seconds(lambda: list(pool.map(sweep, rooms)), repeats)
     return {
         "rows": b,
         "features": p,
         "inducing": m,
         "dtype": np.dtype(dtype).name,
-        "gemm_gflops": rate / 1e9,
-        "prior_ratio": of_prior / unit,
-        "sweep_ratio": one / unit,
-        "whole_ratio": (of_prior + one) / unit,
-        "sweep_seconds_per_million_rows": (of_prior + one) / b * 1e6,
-        "exact_ratio": (of_prior + exact) / unit,
-        "gradient_ratio": (of_prior + gradient) / unit,
-        "predict_ratio": predict / unit,
-        "threads_speedup": 2.0 * wall_seconds(sweep, repeats) / pair,
+        "gemm_gflops": gemm / 1e9,
+        "prior_ratio": seconds["prior"] / unit,
+        "sweep_ratio": seconds["sweep"] / unit,
+        "whole_ratio": (seconds["prior"] + seconds["sweep"]) / unit,
+        "exact_ratio": (seconds["prior"] + seconds["exact"]) / unit,
+        "gradient_ratio": (seconds["prior"] + seconds["gradient"]) / unit,
+        "predict_ratio": seconds["predict"] / unit,
+        "microseconds_a_row": (seconds["prior"] + seconds["sweep"]) / b * 1e6,
+        "overlap": 2.0 * best_seconds(sweep, repeats) / pair,
     }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rows", type=int, default=500)
-    parser.add_argument("--features", type=int, default=20)
-    parser.add_argument("--inducing", type=int, default=500)
-    parser.add_argument("--repeats", type=int, default=9)
-    add_save_option(parser)
-    options = parser.parse_args()
+def rows(options: Options) -> Rows:
     with threadpool_limits(1):
-        for dtype in (np.float64, np.float32):
-            record("local_sweep", [measured(dtype, options)], save=not options.no_save)
+        for b in options.rows:
+            for m in options.inducing:
+                for dtype in PRECISIONS:
+                    yield sweep_row(b, m, dtype, options)
 
+
+OPTIONS = defaults(rows=[500, 1000], inducing=[200, 500], features=20, repeats=9)
+SCRIPT = Script("local_sweep", __doc__, rows, OPTIONS)
 
 if __name__ == "__main__":
-    main()
+    SCRIPT.main()

@@ -8,7 +8,7 @@ order of rows. All of it is a function of rows and counts, never of chunks or wo
 Near its border a block knows only half of the rows around a new one. So the head that predicts with a block
 is made of more rows than the block: those of its neighbours that are nearest to the border
 (:func:`halo_blocks`), as many again as its own. Why this and not the union of two blocks:
-docs/decisions/local.md.
+docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from streamgp.arrays import Array, BoolArray, FloatArray, IntArray
-from streamgp.kernels import Kernel
 from streamgp.numerics.nearest import settle_nearest
+from streamgp.selection.centres import cluster_centres
 
 LLOYD_STEPS = 10
 ROWS_PER_TILE = 2048
@@ -48,19 +48,6 @@ class Regrouped(NamedTuple):
     merged: int
 
 
-def metric(kernel: Kernel, n_features: int) -> FloatArray:
-    """The lengthscale of each feature, relative to the shortest; ones where there is a common one."""
-    logs = [
-        value
-        for name, value in zip(kernel.parameter_names, kernel.log_parameters, strict=True)
-        if "lengthscale[" in name
-    ]
-    if len(logs) != n_features:
-        return np.ones(n_features)
-    scale: FloatArray = np.exp(np.array(logs) - min(logs))
-    return scale
-
-
 def nearest_centres(rows: Array, centres: FloatArray, count: int = 1) -> Nearest:
     """The nearest centres of rows, both in units of the metric; of equally near ones the lowest number.
 
@@ -87,17 +74,9 @@ def nearest_centres(rows: Array, centres: FloatArray, count: int = 1) -> Nearest
 def kmeans(rows: Array, count: int, steps: int = LLOYD_STEPS) -> FloatArray:
     """Centres of clusters by Lloyd's algorithm, from the first rows, which should be in random order.
 
-    Shapes: rows (n, p) → (m, p), m = min(count, distinct rows among the first).  A cluster left empty stays.
-    Cost: 2 n m p flops a step.
+    Shapes: rows (n, p) → (m, p), m = min(count, distinct rows among the first).  Cost: 2 n m p flops a step.
     """
-    centres = np.unique(np.asarray(rows[:count], np.float64), axis=0)
-    for _ in range(steps):
-        labels = nearest_centres(rows, centres).labels[:, 0]
-        moved = _means(rows, labels, centres)
-        if np.array_equal(moved, centres):
-            break
-        centres = moved
-    return centres
+    return cluster_centres(rows, np.unique(rows[:count], axis=0), steps)
 
 
 def block_counts(labels: IntArray, n_centres: int) -> IntArray:
@@ -195,16 +174,6 @@ def slices(counts: IntArray, most: int) -> IntArray:
         starts += [before + count * part // parts for part in range(1, parts + 1)]
         before += count
     return np.array(starts, np.int64)
-
-
-def _means(rows: Array, labels: IntArray, before: FloatArray) -> FloatArray:
-    """Means of clusters; an empty one stays where it was."""
-    counts = block_counts(labels, len(before))
-    sums = np.zeros(before.shape)
-    order = np.argsort(labels, kind="stable")
-    present, first = np.unique(labels[order], return_index=True)
-    sums[present] = np.add.reduceat(np.asarray(rows, np.float64)[order], first, axis=0)
-    return np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], before)
 
 
 def _merge_tiny(centres: FloatArray, counts: IntArray, sizes: Sizes) -> tuple[FloatArray, IntArray, IntArray]:

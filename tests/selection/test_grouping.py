@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamgp.kernels import RBF, Linear, Matern32
 from streamgp.selection.grouping import (
     Nearest,
     Sizes,
@@ -17,7 +16,6 @@ from streamgp.selection.grouping import (
     halo_blocks,
     halo_limits,
     kmeans,
-    metric,
     nearest_centres,
     regroup,
     slices,
@@ -176,11 +174,6 @@ class TestHalo:
     def test_a_single_block_has_none(self):
         nearest = nearest_centres(np.zeros((5, 2)), np.zeros((1, 2)), 3)
         assert not halo_blocks(nearest, halo_limits(nearest, 1)).any()
-
-
-def test_the_metric_is_that_of_the_lengthscales():
-    np.testing.assert_allclose(metric(RBF(1.0, (2.0, 4.0)) + Linear(), 2), [1.0, 2.0])
-    np.testing.assert_array_equal(metric(Matern32(1.0, 3.0), 2), [1.0, 1.0])
 
 
 def test_nearest_centres_stay_within_their_stated_bytes():

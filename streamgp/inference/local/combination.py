@@ -1,7 +1,7 @@
 """One prediction out of those of several near blocks, without jumps where blocks change places.
 
 Which rows a block's head is made of is another matter: its own, or those of its neighbours near its border
-too (``streamgp.selection.grouping``). What was measured of both: docs/decisions/local.md.
+too (``streamgp.selection.grouping``). What was measured of both: docs/decisions.md.
 """
 
 from __future__ import annotations

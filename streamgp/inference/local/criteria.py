@@ -3,7 +3,7 @@
 Parameters must suit near rows, which a random sample does not have, and far ones, which a block does not.
 Real targets: the left-one-out density of some blocks and the exact evidence of random rows, in equal parts.
 Two classes: the EP evidence of some blocks, each a process of its own, from sites kept between steps.
-Measurements: docs/decisions/local.md.
+Measurements: docs/decisions.md.
 """
 
 from __future__ import annotations
