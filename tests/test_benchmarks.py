@@ -24,6 +24,7 @@ SMOKE = {
     "benchmarks.limits.fitc_sweep": "--rows 64 --features 3 --inducing 16 --repeats 1",
     "benchmarks.limits.likelihood_sites": "--rows 40 --classes 3 --repeats 1",
     "benchmarks.limits.kernel_block": "--rows 64 --features 3 --active 16 --repeats 1",
+    "benchmarks.limits.local_sweep": "--rows 40 --features 3 --inducing 16 --repeats 1",
     "benchmarks.limits.pass_throughput": "--rows 3000 --features 5 --active 20 --repeats 1",
     "benchmarks.papers.fitc_inducing": "--synthetic --sets raetsch_banana --selections gain --inducing 20",
     "benchmarks.papers.fitc_table1": "--synthetic --sets titanic --splits 1",

@@ -6,6 +6,7 @@ import numpy as np
 
 from streamgp.arrays import Array, FloatArray
 from streamgp.numerics.compilation import compiled
+from streamgp.numerics.factors import multiply_by_upper
 
 COLUMNS_PER_TILE = 128
 """Columns of W that are formed at a time: enough for BLAS, few enough to stay in cache."""
@@ -59,20 +60,11 @@ def workspace_bytes(rows: int, itemsize: int) -> int:
 
 
 def multiply_triangle(block: Array, projection: Array, *, transposed: bool) -> None:
-    """Block T, or block Tᵀ, in place, a few columns at a time.
+    """Block T, or block Tᵀ, in place.
 
-    T projection, upper triangular.  Shapes: (c, d), (d, d).  Cost: c d² flops and a little more.
-    Not by SciPy's triangular product, which keeps the GIL: NumPy's lets other tiles run.
+    T projection, upper triangular.  Shapes: (c, d), (d, d), of one type.  Cost: c d² flops.
     """
-    n_active = len(projection)
-    starts = range(0, n_active, COLUMNS_PER_TILE)
-    # In place: column tile j needs the columns up to its own, or from its own on if transposed.
-    for start in starts if transposed else reversed(starts):
-        stop = min(start + COLUMNS_PER_TILE, n_active)
-        if transposed:
-            block[:, start:stop] = block[:, start:] @ projection[start:stop, start:].T
-        else:
-            block[:, start:stop] = block[:, :stop] @ projection[:stop, start:stop]
+    multiply_by_upper(block, projection, transposed=transposed)
 
 
 @compiled

@@ -148,22 +148,37 @@ def merge_evidence(earlier: EvidenceSums, later: EvidenceSums) -> EvidenceSums:
 def finish_evidence(basis: Basis, posterior: InducingPosterior, sums: EvidenceSums) -> Evidence:
     """The evidence and its gradient, from sums over all rows.
 
-    Σ g wᵀ = m mᵀ − 1 + A⁻¹ − 2 E (g the rows of G);  weights of dK_uu: H = −½ T_u (Σ g wᵀ) T_uᵀ
+    Σ g wᵀ = m mᵀ − 1 + A⁻¹ − 2 E (g the rows of G), whose weight of dK_uu is :func:`gram_gradient`'s
     log Z_EP = −½ log|A| + Σ evidence
-    The jitter ε mean(diag K_uu) moves with the kernel: its weight is ε tr(H)/m on every diagonal element.
     Shapes: m inducing inputs.  Cost: O(m³) and two kernel blocks (m, m).  Source: [FITC2007] section 4.
+    """
+    spread = np.asarray(posterior.spread, np.float64)
+    products = spread @ spread.T
+    products += np.outer(posterior.inducing_mean, posterior.inducing_mean)
+    products -= 2.0 * sums.slope_moments
+    products[np.diag_indices_from(products)] -= 1.0
+    by_kernel, by_input = gram_gradient(basis, products, inputs=sums.input_gradient is not None)
+    if sums.input_gradient is not None and by_input is not None:
+        by_input = by_input + sums.input_gradient
+    value = sums.evidence - 0.5 * posterior.log_determinant
+    return Evidence(value, sums.kernel_gradient + by_kernel, sums.likelihood_gradient, by_input)
+
+
+def gram_gradient(
+    basis: Basis, products: FloatArray, *, inputs: bool = False
+) -> tuple[FloatArray, FloatArray | None]:
+    """What the whitening itself adds to a gradient: by log parameters, and by inducing inputs if asked for.
+
+    dL = ⟨H, dK_uu⟩,  H = −½ T_u (Σ g wᵀ) T_uᵀ, from Σ g wᵀ products (m, m), symmetric, which is overwritten
+    The jitter ε mean(diag K_uu) moves with the kernel: its weight is ε tr(H)/m on every diagonal element.
+    Cost: O(m³) and a kernel block (m, m), two with inputs.
     """
     kernel = basis.kernel
     inducing = np.asarray(basis.inducing, np.float64)
     whitening = np.asarray(basis.whitening, np.float64)
-    spread = np.asarray(posterior.spread, np.float64)
-    weights = spread @ spread.T
-    weights += np.outer(posterior.inducing_mean, posterior.inducing_mean)
-    weights -= 2.0 * sums.slope_moments
-    weights[np.diag_indices_from(weights)] -= 1.0
     # Twice from the right, with a transposition between: the matrix is symmetric.
-    numerics.multiply_triangle(weights, whitening, transposed=True)
-    weights = np.ascontiguousarray(weights.T)
+    numerics.multiply_triangle(products, whitening, transposed=True)
+    weights = np.ascontiguousarray(products.T)
     numerics.multiply_triangle(weights, whitening, transposed=True)
     weights *= -0.5
     # The diagonal of K_uu is exact and has white noise and jitter on it: it goes its own way.
@@ -172,12 +187,11 @@ def finish_evidence(basis: Basis, posterior: InducingPosterior, sums: EvidenceSu
     with_jitter = diagonal + basis.jitter * diagonal.mean()
     by_kernel = kernel.parameter_gradient(inducing, inducing, weights)
     by_kernel += kernel.diagonal_gradient(inducing, with_jitter) + kernel.nugget_gradient(inducing, diagonal)
-    by_input = sums.input_gradient
-    if by_input is not None:
-        by_input = by_input + 2.0 * kernel.input_gradient(inducing, inducing, weights)
-        by_input += kernel.diagonal_input_gradient(inducing, with_jitter)
-    value = sums.evidence - 0.5 * posterior.log_determinant
-    return Evidence(value, sums.kernel_gradient + by_kernel, sums.likelihood_gradient, by_input)
+    if not inputs:
+        return by_kernel, None
+    by_input = 2.0 * kernel.input_gradient(inducing, inducing, weights)
+    by_input += kernel.diagonal_input_gradient(inducing, with_jitter)
+    return by_kernel, by_input
 
 
 def evidence_bytes(kernel: Kernel, rows: int, n_inducing: int, n_features: int, itemsize: int) -> int:

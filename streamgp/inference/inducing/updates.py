@@ -19,7 +19,8 @@ class RowUpdate(NamedTuple):
     """What one update says about c rows; (c,) each.
 
     ``has_cavity``: where it is false the row is skipped: its site stays, its other entries are zero.
-    ``precision_gap`` v = ρ − τ ms; ``slope`` g and ``curvature`` ν of log Z by mc; ``cavity_variance`` vc.
+    ``precision_gap`` v = ρ − τ ms; ``slope`` g and ``curvature`` ν of log Z by mc; ``cavity_variance`` vc;
+    ``log_z`` log Z, at power 1 the log density of the target given all others.
     """
 
     sites: Sites
@@ -31,6 +32,7 @@ class RowUpdate(NamedTuple):
     curvature: FloatArray
     mean_change: FloatArray
     log_variance_change: FloatArray
+    log_z: FloatArray
     evidence: FloatArray
 
 
@@ -86,6 +88,7 @@ def update_rows(
         curvature=has_cavity * tilted_precision / stiffness,
         mean_change=has_cavity * np.sqrt(variance) * (slope / power - gap) / ratio,
         log_variance_change=has_cavity * (np.log(shrinkage / stiffness) - np.log(ratio)) / power,
+        log_z=has_cavity * log_z,
         evidence=has_cavity * ((log_z - 0.5 * np.log(ratio)) / power - 0.5 * gap * cavity_mean),
     )
 

@@ -1,0 +1,162 @@
+"""What kernels of local blocks are learned by: criteria of a few blocks in memory, with their gradients.
+
+Parameters must suit near rows, which a random sample does not have, and far ones, which a block does not.
+Real targets: the left-one-out density of some blocks and the exact evidence of random rows, in equal parts.
+Two classes: the EP evidence of some blocks, each a process of its own, from sites kept between steps.
+Measurements: docs/decisions.md.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import NamedTuple
+
+import numpy as np
+
+from streamgp.arrays import FloatArray
+from streamgp.inference import active_evidence
+from streamgp.inference.inducing.basis import make_basis
+from streamgp.inference.inducing.posterior import InducingPosterior
+from streamgp.inference.inducing.slopes import Evidence
+from streamgp.inference.local.left_out import (
+    finish_left_out,
+    left_out_block,
+    left_out_slopes,
+    merge_left_out,
+    merge_left_out_slopes,
+)
+from streamgp.inference.local.prior import BlockPrior, block_prior
+from streamgp.inference.local.sweep import exact_block, merge_local
+from streamgp.inference.sites import Sites
+from streamgp.kernels import Kernel
+from streamgp.likelihoods import Gaussian, Likelihood
+from streamgp.numerics import factors
+
+
+class Examples(NamedTuple):
+    """Some rows in memory: inputs (n, p) and targets (n,), float64."""
+
+    inputs: FloatArray
+    targets: FloatArray
+
+
+def half_and_half(
+    kernel: Kernel,
+    likelihood: Gaussian,
+    inducing: FloatArray,
+    blocks: tuple[Examples, ...],
+    sample: Examples,
+) -> Evidence:
+    """Half the left-one-out density of blocks, half the evidence of a random sample, in nats a row.
+
+    ½ Σ log p(y_i | all other y of the blocks)/n_blocks + ½ log p(y of the sample)/n_sample
+    The density alone lets a kernel forget what blocks are too small to show, the evidence alone lets it call
+    noise what only near rows can explain.
+    Shapes: inducing (m, p).  Cost: that of :func:`left_out_density` and :func:`sample_evidence`.
+    Oracle: finite differences.
+    """
+    near = left_out_density(kernel, likelihood, inducing, blocks)
+    far = sample_evidence(kernel, likelihood, sample)
+    n_near, n_far = sum(len(block.targets) for block in blocks), len(sample.targets)
+
+    def half(of_near: FloatArray, of_far: FloatArray) -> FloatArray:
+        return 0.5 * of_near / n_near + 0.5 * of_far / n_far
+
+    return Evidence(
+        0.5 * near.value / n_near + 0.5 * far.value / n_far,
+        half(near.kernel_gradient, far.kernel_gradient),
+        half(near.likelihood_gradient, far.likelihood_gradient),
+        None,
+    )
+
+
+def left_out_density(
+    kernel: Kernel, likelihood: Gaussian, inducing: FloatArray, blocks: tuple[Examples, ...]
+) -> Evidence:
+    """The sum of left-one-out log densities of blocks in memory, under the model of these blocks alone.
+
+    Cost: three rounds over the blocks, see :mod:`streamgp.inference.local.left_out`; all priors are held.
+    """
+    basis = make_basis(kernel, inducing)
+    priors = [block_prior(basis, block.inputs) for block in blocks]
+    pairs = list(zip(priors, blocks, strict=True))
+    posterior = _regression_posterior(pairs, likelihood)
+    sums = reduce(
+        merge_left_out,
+        (left_out_block(prior, posterior, block.targets, likelihood)[1] for prior, block in pairs),
+    )
+    slopes = reduce(
+        merge_left_out_slopes,
+        (left_out_slopes(basis, prior, posterior, *block, likelihood, sums) for prior, block in pairs),
+    )
+    return finish_left_out(basis, likelihood, sums, slopes)
+
+
+def _regression_posterior(
+    pairs: list[tuple[BlockPrior, Examples]], likelihood: Gaussian
+) -> InducingPosterior:
+    parts = (exact_block(prior, block.targets, likelihood).sums for prior, block in pairs)
+    return reduce(merge_local, parts).sums.posterior()
+
+
+def sample_evidence(kernel: Kernel, likelihood: Gaussian, sample: Examples) -> Evidence:
+    """The exact evidence of a regression on some rows, and its gradient.
+
+    C = K + σ²,  log Z = −½ (yᵀ C⁻¹ y + log|C| + n log 2π),  F = ½ (C⁻¹ y yᵀ C⁻¹ − C⁻¹): the weights of dC
+    White noise of the kernel is part of K, as of any exact process.
+    Shapes: n rows.  Cost: n³ flops, the kernel block and its derivatives; memory: two matrices (n, n).
+    Source: Rasmussen and Williams (2006) eq. 5.8, 5.9.  Oracle: finite differences.
+    """
+    inputs, targets = sample
+    matrix = np.asarray(kernel.gram(inputs), np.float64)
+    matrix.flat[:: len(matrix) + 1] += likelihood.noise
+    factors.cholesky(matrix)
+    log_determinant = 2.0 * float(np.log(matrix.diagonal()).sum())
+    factors.invert_lower(matrix)
+    factors.gram_of_inverse(matrix)
+    dual = matrix @ targets
+    value = -0.5 * (float(targets @ dual) + log_determinant + len(targets) * np.log(2.0 * np.pi))
+    np.subtract(np.multiply.outer(dual, dual), matrix, out=matrix)
+    matrix *= 0.5
+    diagonal = matrix.diagonal().copy()
+    np.fill_diagonal(matrix, 0.0)
+    by_kernel = kernel.parameter_gradient(inputs, inputs, matrix)
+    by_kernel += kernel.diagonal_gradient(inputs, diagonal) + kernel.nugget_gradient(inputs, diagonal)
+    return Evidence(value, by_kernel, np.array([likelihood.noise * diagonal.sum()]), None)
+
+
+class BlocksEvidence(NamedTuple):
+    """The evidence of several blocks and its gradient, and the sites that start the next evaluation."""
+
+    evidence: Evidence
+    sites: tuple[Sites, ...]
+    sweeps: int
+
+
+def blocks_evidence(
+    kernel: Kernel,
+    likelihood: Likelihood,
+    blocks: tuple[Examples, ...],
+    start: tuple[Sites, ...] | None = None,
+    *,
+    tolerance: float = 1e-4,
+) -> BlocksEvidence:
+    """The EP evidence of blocks, each a process of its own, summed; from the sites of a near kernel if given.
+
+    Cost: for each block ⅔ b³ flops a sweep, three to five from near sites, then b³ for the gradient.
+    Hazard: what never changes within a block has no influence on this criterion: a prior on lengthscales
+    must hold them. Source: [PASS2012] section 2.
+    """
+    starts = (None,) * len(blocks) if start is None else start
+    found = [
+        active_evidence.evidence(kernel, likelihood, *block, sites, tolerance=tolerance)
+        for block, sites in zip(blocks, starts, strict=True)
+    ]
+    total = Evidence(
+        sum(one.value for one in found),
+        np.sum([one.kernel_gradient for one in found], axis=0),
+        np.sum([one.likelihood_gradient for one in found], axis=0),
+        None,
+    )
+    sweeps = sum(one.propagated.sweeps for one in found)
+    return BlocksEvidence(total, tuple(one.propagated.sites for one in found), sweeps)

@@ -1,0 +1,126 @@
+"""What a block's rows are thought to be, given the posterior of the inducing variables."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from streamgp.arrays import FloatArray, Floats, IntArray
+from streamgp.inference.inducing.posterior import InducingPosterior
+from streamgp.inference.local.factor import RESOLVED, BlockFactor, scaled_features
+from streamgp.inference.local.workspace import Workspace
+from streamgp.inference.sites import Sites
+from streamgp.numerics import factors
+from streamgp.numerics import projection as numerics
+
+
+class BlockMarginals(NamedTuple):
+    """Posterior of the latent values of b rows; (b,) each, but solved_features (b, m).
+
+    dual_weights d = ρ − τ mean: mean = W m + R d, and predictions of new rows by the block are wᵀm + R*ᵀd
+    residual_variance: what of the variance would be left if u were known
+    variance_ratio q = 1 − τ variance: what the cavity's precision is of the marginal's. Where the likelihood
+    is Gaussian, q τ is C⁻¹_ii and d is C⁻¹ y, C the covariance of all targets.
+    solved_features Z = B⁻¹ S W, in the type of the posterior's spread
+    """
+
+    mean: FloatArray
+    variance: FloatArray
+    residual_variance: FloatArray
+    variance_ratio: FloatArray
+    dual_weights: FloatArray
+    solved_features: Floats
+
+
+def block_marginals(
+    factor: BlockFactor, posterior: InducingPosterior, room: Workspace | None = None
+) -> BlockMarginals:
+    """Marginals of a block's rows, where the posterior holds the block's own share too.
+
+    Z = B⁻¹ S W,  g = diag B⁻¹,  h = row sums of (Z L_A⁻ᵀ)²
+    d = e − S Z m,  mean = W m + R d,  q = g − h,  variance = (1 − g)/τ + h/τ, the first if u were known
+    where 1 − g < 1e-6:  variance = R_ii − |L⁻¹ S R_·i|² + |L_A⁻¹ E_i|²,  E = W − R S Z
+    e, B, S factor; m, L_A⁻ᵀ = spread posterior, in whose type products with m columns are taken; Z is in
+    ``room`` if that is given.
+    Shapes: b rows, m inducing inputs.  Cost: ⅓ b³ + 2 b² m + b m² flops; memory :func:`marginals_bytes`.
+    Hazard: neither form divides by a small τ nor subtracts nearly equal numbers; S Z/τ, which is E, loses
+    digits only as the root of what a row's precision is of the block's largest.
+    Source: [PIC2007].  Oracle: tests/reference/pic_dense.py
+    """
+    precision, root, residual = factor.sites.precision, factor.root, factor.prior.residual
+    features, spread = factor.prior.features, posterior.spread
+    room = Workspace() if room is None else room
+    inverse = room.take("inverse", factor.lower.shape)
+    inverse[...] = factor.lower
+    factors.invert_lower(inverse)
+    gain = np.empty(len(root))
+    factors.lower_column_squares(inverse, gain)
+    solved = scaled_features(factor, room.take("solved", features.shape, spread.dtype))
+    triangle = inverse.astype(spread.dtype, copy=False)
+    factors.multiply_lower(triangle, solved)
+    factors.multiply_lower(triangle, solved, transposed=True)
+    projected = room.take("projected", features.shape, spread.dtype)
+    projected[...] = solved
+    solved_mean, explained = _projected(projected, posterior)
+    dual = factor.own_weights - root * solved_mean
+    mean = features @ posterior.inducing_mean + residual @ dual
+
+    has_digits = 1.0 - gain >= RESOLVED
+    own = np.divide(1.0 - gain, precision, out=np.zeros_like(gain), where=has_digits)
+    by_inducing = np.divide(explained, precision, out=np.zeros_like(gain), where=has_digits)
+    flat = np.flatnonzero(~has_digits)
+    if flat.size:
+        own[flat], by_inducing[flat] = _flat_variances(factor, inverse, solved, posterior, flat)
+    return BlockMarginals(mean, own + by_inducing, own, gain - explained, dual, solved)
+
+
+def _flat_variances(
+    factor: BlockFactor, inverse: FloatArray, solved: Floats, posterior: InducingPosterior, chosen: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Both parts of the variance of chosen rows whose own sites say next to nothing."""
+    residual, root = factor.prior.residual, factor.root
+    left_over = factor.prior.features[chosen].astype(solved.dtype, copy=False)
+    own = residual.diagonal()[chosen].copy()
+    if root.any():
+        covariance = residual[chosen] * root
+        left_over -= covariance.astype(solved.dtype, copy=False) @ solved
+        stubs = np.ascontiguousarray(covariance.T)
+        factors.multiply_lower(inverse, stubs)
+        own -= np.einsum("ij,ij->j", stubs, stubs)
+    return np.maximum(own, 0.0), _projected(left_over, posterior)[1]
+
+
+def _projected(rows: Floats, posterior: InducingPosterior) -> tuple[FloatArray, FloatArray]:
+    """Rows times m, and the row sums of (rows L_A⁻ᵀ)², (b,) each; rows (b, m) are overwritten."""
+    mean, squares = np.zeros(len(rows)), np.zeros(len(rows))
+    numerics.multiply_triangle(rows, posterior.spread, transposed=False)
+    numerics.add_row_moments(rows, posterior.projected_targets, mean, squares)
+    return mean, squares
+
+
+def kept_cavities(marginals: BlockMarginals, sites: Sites) -> tuple[FloatArray, FloatArray]:
+    """Mean and variance of each row without its own site, where the posterior of u is kept as it is.
+
+    g = 1 − τ v,  mean − v d/g,  v/g + (variance − v)/g²;  v residual_variance
+    What a row is thought to be by the others of a head whose rows are not a block of the posterior's: the
+    posterior of u then knows the row still, one among all, and errs on the side of the target.
+    Shapes: (b,) each.  Oracle: tests/reference/pic_dense.py
+    """
+    own = marginals.residual_variance
+    gain = 1.0 - sites.precision * own
+    return (
+        marginals.mean - own * marginals.dual_weights / gain,
+        own / gain + (marginals.variance - own) / gain**2,
+    )
+
+
+def marginals_bytes(rows: int, n_inducing: int, itemsize: int) -> int:
+    """Upper bound of the bytes of :func:`block_marginals`, its result included, the factor not.
+
+    Half of it is for rows whose sites are flat: there may be none, or all.
+    """
+    cast = itemsize if itemsize < 8 else 0
+    triangles = rows * rows * (8 + cast) + 2 * rows * n_inducing * itemsize
+    flat = rows * rows * (16 + cast) + rows * n_inducing * (8 + itemsize)
+    return triangles + flat + 96 * rows
