@@ -1,4 +1,4 @@
-"""Tilted sites and probabilities: seconds of one thread for a row and class, and as a ratio to exponentials.
+"""Tilted sites and probabilities of likelihoods: microseconds for a row and class, beside an exponential.
 
 ``python -m benchmarks.limits.likelihood_sites`` prints one JSON line for each likelihood and variance.
 
@@ -10,14 +10,13 @@ error          largest disagreement of log Z of all classes with probabilities t
 
 from __future__ import annotations
 
-import argparse
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from benchmarks.record import add_save_option, record
+from benchmarks.harness import Options, Rows, Script, defaults
 from streamgp.likelihoods import JointLikelihood, Likelihood, Logit, MultivariateProbit, Probit, Softmax
 from streamgp.numerics.compilation import compiled
 from streamgp.numerics.exponential import exp_double
@@ -40,9 +39,7 @@ def best_microseconds(work: Callable[[], Any], repeats: int) -> float:
     return 1e6 * min(seconds)
 
 
-def two_classes(
-    likelihood: Likelihood, power: float, variance: float, options: argparse.Namespace
-) -> dict[str, Any]:
+def two_classes(likelihood: Likelihood, power: float, variance: float, options: Options) -> dict[str, Any]:
     generator = np.random.default_rng(0)
     targets = np.where(generator.random(options.rows) < 0.5, 1.0, -1.0)
     mean, spread = targets + 2.0 * generator.standard_normal(options.rows), np.full(options.rows, variance)
@@ -53,7 +50,7 @@ def two_classes(
 
 
 def many_classes(
-    likelihood: JointLikelihood, n_classes: int, variance: float, options: argparse.Namespace
+    likelihood: JointLikelihood, n_classes: int, variance: float, options: Options
 ) -> dict[str, Any]:
     generator = np.random.default_rng(0)
     n_rows = max(4, options.rows // (10 * n_classes))
@@ -72,7 +69,7 @@ def many_classes(
     }
 
 
-def rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def rows(options: Options) -> Rows:
     x = -10.0 * np.random.default_rng(0).random(10_000)
     out = np.empty_like(x)
     unit = best_microseconds(lambda: exponentials(x, out), options.repeats) / x.size
@@ -92,17 +89,8 @@ def rows(options: argparse.Namespace) -> Iterator[dict[str, Any]]:
             yield {"likelihood": name, "largest_variance": variance, **row, "ratio": ratio}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--rows", type=int, default=10_000)
-    parser.add_argument("--classes", type=int, nargs="+", default=[3, 10, 100])
-    parser.add_argument("--repeats", type=int, default=5)
-    add_save_option(parser)
-    options = parser.parse_args()
-    record("likelihood_sites", rows(options), save=not options.no_save)
-
+OPTIONS = defaults(rows=10_000, classes=[3, 10, 100], repeats=5)
+SCRIPT = Script("likelihood_sites", __doc__, rows, OPTIONS)
 
 if __name__ == "__main__":
-    main()
+    SCRIPT.main()
