@@ -59,10 +59,12 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     likelihood : Likelihood, optional
         Default :class:`~streamgp.likelihoods.Probit` with a bias from the class's share, or
         :class:`~streamgp.likelihoods.Gaussian`.
-    multiclass : {"auto", "per_class", "shared"}
-        For classes: more than two are learned one against the rest, all in one stream. "per_class" (default):
-        an active set of ``n_active`` rows for each class. "shared": one set for all, cheaper to predict; this
-        is the default of "fitc".
+    multiclass : {"auto", "joint", "per_class", "shared"}
+        How more than two classes are learned. "per_class" (default): one against the rest, with an active set
+        of ``n_active`` rows for each class. "shared": one against the rest, with one active set for all; this
+        is the default of "fitc". "joint": by one likelihood of all classes
+        (:class:`~streamgp.likelihoods.Softmax`), whose mode is found in passes over all rows; goes with
+        "fitc", and gives the best probabilities of many classes.
     class_weight : "balanced" or dict, optional
         For classes: how often rows of each count; goes with "fitc".
     learn_hyperparameters : bool or {"constant", "hybrid", "evidence", "passes"}
@@ -121,7 +123,7 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         inference: str | Inference = "auto",
         kernel: Kernel | None = None,
         likelihood: Likelihood | None = None,
-        multiclass: Literal["auto", "per_class", "shared"] = "auto",
+        multiclass: Literal["auto", "joint", "per_class", "shared"] = "auto",
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
         learn_hyperparameters: bool | Literal["constant", "hybrid", "evidence", "passes"] = True,
         standardize: Standardize = "auto",
