@@ -224,6 +224,11 @@ def check_together(settings: FitSettings) -> None:
         ),
         (settings.multiclass == "joint" and not over_all_rows, "multiclass='joint'", "inference='fitc'"),
         (
+            isinstance(settings.likelihood, JointLikelihood) and settings.multiclass != "joint",
+            f"likelihood={type(settings.likelihood).__name__}(...)",
+            "multiclass='joint'",
+        ),
+        (
             isinstance(inference, FITC)
             and inference.learn_inducing is True
             and learning not in (True, "evidence", "passes"),

@@ -221,15 +221,17 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
             )
         snapshot = self.model_.snapshot
         largest = max(len(head.projected_targets) for head in snapshot.heads)
+        matrices = sum(head.projection is not None for head in snapshot.heads)
         demand = Demand(
             rows,
             snapshot.kernel,
             largest,
-            len(snapshot.heads),
+            max(1, matrices),
             snapshot.dtype.itemsize,
             shared=len(snapshot.active_inputs) == largest,
             fitted=True,
             likelihood=self.model_.predictive.likelihoods[0],
+            joint_classes=len(snapshot.heads),
         )
         plan = make_plan(demand, parse_size(self.memory_budget), available_threads())
         settings = PassSettings(plan.rows_per_block, plan.tasks_in_flight, self.client, self.progress)

@@ -17,7 +17,7 @@ from streamgp.data import RealTargets, Rows
 from streamgp.data.targets import Task, n_heads
 from streamgp.inference.active_set import ActiveSet
 from streamgp.kernels import RBF, Linear
-from streamgp.likelihoods import Gaussian, Likelihood, Probit
+from streamgp.likelihoods import Gaussian, Likelihood, Probit, Softmax
 from streamgp.numerics.compilation import is_cold
 from streamgp.passes.run import available_threads
 from streamgp.passes.scratch import scratch_space
@@ -92,6 +92,8 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
     """The memory plan of a fit; nothing is read."""
     inference, with_slopes = settings.inference, settings.learning == "passes"
     named = 0 if settings.validation is None else np.size(settings.validation)
+    joint_classes = heads if settings.multiclass == "joint" and heads > 1 else 0
+    heads = 1 if joint_classes else heads
     return make_plan(
         Demand(
             rows,
@@ -102,10 +104,11 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
             shared=settings.shared,
             n_at_once=heads if inference.sees_all_rows else 0,
             with_slopes=with_slopes,
-            likelihood=settings.likelihood or Probit(),
+            likelihood=settings.likelihood or (Softmax() if joint_classes else Probit()),
             powers=inference.powers,
             criterion_rows=min(SAMPLE_ROWS, rows.n_rows) if settings.learning in BY_CRITERION else 0,
             criterion_active=SAMPLE_ACTIVE,
+            joint_classes=joint_classes,
             row_bytes=8 * (3 * named + (0 if settings.sample_weight is None else rows.n_rows)),
         ),
         settings.memory_budget,

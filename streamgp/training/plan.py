@@ -45,6 +45,7 @@ class Demand:
     one sweep over all rows, through the active rows as inducing inputs and with these ``powers`` of the
     likelihood; 0: there are no such sweeps. ``with_slopes``: their evidence is learned from in passes.
     ``criterion_rows``: rows on which the IVM's criterion is learned, with ``criterion_active`` active ones.
+    ``joint_classes``: so many classes have a joint likelihood, and means without matrices of their own.
     ``row_bytes``: what is held for single rows of the store: their weights, the numbers of those held out.
     """
 
@@ -61,6 +62,7 @@ class Demand:
     powers: tuple[float, ...] = (1.0,)
     criterion_rows: int = 0
     criterion_active: int = 0
+    joint_classes: int = 0
     row_bytes: int = 0
 
     @property
@@ -71,7 +73,7 @@ class Demand:
     def likelihood_bytes(self, rows: int) -> int:
         """What the likelihood needs for a block, at the power that needs most."""
         if isinstance(self.likelihood, JointLikelihood):
-            return self.likelihood.workspace_bytes(rows, self.n_heads)
+            return self.likelihood.workspace_bytes(rows, self.joint_classes)
         return max(self.likelihood.workspace_bytes(rows, power=power) for power in self.powers)
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from streamgp.likelihoods import Softmax
+from streamgp.errors import ParameterError
+from streamgp.likelihoods import JointLikelihood, Softmax
 from streamgp.selection import FPASS, IVM, PASS, EvidenceGain, Kmeans, Random
 from streamgp.selection.predictive import REAL_UPDATES
 from streamgp.settings import ADF, EP, FITC, FitSettings, Inference, Selection
@@ -129,6 +130,10 @@ def resolve(settings: FitSettings, traits: Traits) -> Choices:
 
 def _joint_likelihoods(settings: FitSettings, traits: Traits) -> tuple[Any, ...]:
     """One likelihood of all classes, where they are to be learned jointly; of two there is one function."""
+    if traits.n_heads == 1 and isinstance(settings.likelihood, JointLikelihood):
+        raise ParameterError(
+            f"likelihood={settings.likelihood!r} is for three classes or more; there are two"
+        )
     if settings.multiclass != "joint" or traits.n_heads == 1:
         return ()
     return (Softmax() if settings.likelihood is None else settings.likelihood,)

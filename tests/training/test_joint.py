@@ -104,3 +104,8 @@ def test_interrupted_between_passes_is_the_same_model(make_store, tmp_path, monk
 def test_joint_classes_need_inference_over_all_rows():
     with pytest.raises(ParameterError, match="multiclass='joint' goes only with inference='fitc'"):
         streamgp.fit_stream(sectors(100), multiclass="joint")
+    with pytest.raises(ParameterError, match=r"likelihood=Softmax\(...\) goes only with multiclass='joint'"):
+        streamgp.fit_stream(sectors(100), inference="fitc", likelihood=Softmax())
+    X, y = sectors(100)
+    with pytest.raises(ParameterError, match="is for three classes or more; there are two"):
+        streamgp.fit_stream((X, y > 1), n_active=5, **{**FIXED, "likelihood": Softmax()})
