@@ -155,7 +155,7 @@ class FitSettings:
     inference: Inference
     multiclass: str
     kernel: Kernel | None
-    likelihood: Likelihood | None
+    likelihood: Any
     learning: bool | str
     class_weight: Any
     sample_weight: FloatArray | None
