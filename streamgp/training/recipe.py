@@ -132,7 +132,7 @@ def _joint_likelihoods(settings: FitSettings, traits: Traits) -> tuple[Any, ...]
     """One likelihood of all classes, where they are to be learned jointly; of two there is one function."""
     if traits.n_heads == 1 and isinstance(settings.likelihood, JointLikelihood):
         raise ParameterError(
-            f"likelihood={settings.likelihood!r} is for three classes or more; there are two"
+            f"likelihood={settings.likelihood!r} is for three classes or more; here are two"
         )
     if settings.multiclass != "joint" or traits.n_heads == 1:
         return ()

@@ -82,8 +82,8 @@ def test_threads_clusters_files_and_chunkings(make_store, cluster_client, tmp_pa
 
 
 def test_interrupted_between_passes_is_the_same_model(make_store, tmp_path, monkeypatch):
-    X, y = sectors(3000)
-    path = make_store(X, y, chunk_rows=400)
+    X, y = sectors(12_000)
+    path = make_store(X, y, chunk_rows=1500)
     settings = {**FIXED, "n_active": 25, "memory_budget": "8MiB"}
     whole = streamgp.fit_stream(path, **settings)
     saves = 0
