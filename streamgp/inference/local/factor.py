@@ -73,11 +73,14 @@ def scaled_features(factor: BlockFactor, out: Floats) -> Floats:
     return np.multiply(factor.prior.features, factor.root[:, None], out=out, casting="same_kind")
 
 
-def projected_features(factor: BlockFactor, out: Floats) -> Floats:
-    """Y = L⁻¹ S W, in the type of ``out`` (b, m), which is filled and returned.  Cost: b² m flops."""
-    scaled_features(factor, out)
-    factors.solve_lower(factor.lower.astype(out.dtype, copy=False), out)
-    return out
+def projected_features(
+    factor: BlockFactor, dtype: DTypeLike = np.float64, room: Workspace | None = None
+) -> Floats:
+    """Y = L⁻¹ S W, by products of the given type.  Shapes: (b, m).  Cost: b² m flops."""
+    room = Workspace() if room is None else room
+    rows = scaled_features(factor, room.take("solved", factor.prior.features.shape, dtype))
+    factors.solve_lower(room.cast("triangle", factor.lower, dtype), rows)
+    return rows
 
 
 def block_moments(
@@ -88,11 +91,9 @@ def block_moments(
     Yᵀ Y = Wᵀ (R + T⁻¹)⁻¹ W,  Wᵀ e = Wᵀ (1 + T R)⁻¹ ρ
     Shapes: (m, m), (m,).  Cost: b² m + b m² flops.
     """
-    features = factor.prior.features
-    projected = (Workspace() if room is None else room).take("solved", features.shape, dtype)
-    projected_features(factor, projected)
+    projected = projected_features(factor, dtype, room)
     matrix = (projected.T @ projected).astype(np.float64, copy=False)
-    return Moments(matrix, factor.own_weights @ features)
+    return Moments(matrix, factor.own_weights @ factor.prior.features)
 
 
 def factor_bytes(rows: int) -> int:

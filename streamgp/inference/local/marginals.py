@@ -57,7 +57,7 @@ def block_marginals(
     gain = np.empty(len(root))
     factors.lower_column_squares(inverse, gain)
     solved = scaled_features(factor, room.take("solved", features.shape, spread.dtype))
-    triangle = inverse.astype(spread.dtype, copy=False)
+    triangle = room.cast("triangle", inverse, spread.dtype)
     factors.multiply_lower(triangle, solved)
     factors.multiply_lower(triangle, solved, transposed=True)
     projected = room.take("projected", features.shape, spread.dtype)

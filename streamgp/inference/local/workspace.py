@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,17 @@ class Workspace:
     def __init__(self) -> None:
         self._buffers: dict[tuple[str, np.dtype[Any]], NDArray[Any]] = {}
 
-    def take(self, name: str, shape: tuple[int, int], dtype: DTypeLike = np.float64) -> NDArray[Any]:
+    def take(self, name: str, shape: tuple[int, ...], dtype: DTypeLike = np.float64) -> NDArray[Any]:
         """An uninitialised C-ordered array; the next call of this name may return the same memory."""
-        key, size = (name, np.dtype(dtype)), shape[0] * shape[1]
+        key, size = (name, np.dtype(dtype)), math.prod(shape)
         if key not in self._buffers or self._buffers[key].size < size:
             self._buffers[key] = np.empty(size, dtype)
         return self._buffers[key][:size].reshape(shape)
+
+    def cast(self, name: str, matrix: NDArray[Any], dtype: DTypeLike) -> NDArray[Any]:
+        """The matrix in another type, in the room of this name; itself where it has that type already."""
+        if matrix.dtype == np.dtype(dtype):
+            return matrix
+        out = self.take(name, matrix.shape, dtype)
+        out[...] = matrix
+        return out
