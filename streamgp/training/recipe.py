@@ -131,9 +131,7 @@ def resolve(settings: FitSettings, traits: Traits) -> Choices:
 def _joint_likelihoods(settings: FitSettings, traits: Traits) -> tuple[Any, ...]:
     """One likelihood of all classes, where they are to be learned jointly; of two there is one function."""
     if traits.n_heads == 1 and isinstance(settings.likelihood, JointLikelihood):
-        raise ParameterError(
-            f"likelihood={settings.likelihood!r} is for three classes or more; here are two"
-        )
+        raise ParameterError(f"likelihood={settings.likelihood!r} is for three classes or more; here are two")
     if settings.multiclass != "joint" or traits.n_heads == 1:
         return ()
     return (Softmax() if settings.likelihood is None else settings.likelihood,)
