@@ -191,3 +191,31 @@ def test_a_grid_search_reaches_the_lengthscale(rows):
     model = StreamGPClassifier(30, kernel=RBF(5.0, 1.0), learn_hyperparameters=False, random_state=0)
     search = GridSearchCV(model, {"kernel__lengthscale": [1e-3, 1.0]}, cv=2).fit(X, y)
     assert search.best_params_ == {"kernel__lengthscale": 1.0}
+
+
+def test_the_criterion_is_learned_where_it_is_asked_for(generator):
+    X = generator.standard_normal((200, 2))
+    settings = {"n_active": 10, "selection": "fpass", "random_state": 0}
+    asked = streamgp.fit_stream((X, np.sin(X[:, 0])), learn_hyperparameters="constant", **settings)
+    assert asked.recipe_.startswith("learn: start -> learn: criterion -> select: draw")
+    auto = streamgp.fit_stream((X, np.sin(X[:, 0])), **settings)
+    assert auto.recipe_.startswith("select: draw -> select: exchange")
+
+
+@pytest.mark.filterwarnings("ignore::streamgp.errors.NumericsWarning")
+@pytest.mark.parametrize("learning", [True, "passes"])
+def test_a_time_limit_ends_every_stage_with_its_step(generator, learning):
+    X = generator.standard_normal((600, 2))
+    model = streamgp.fit_stream(
+        (X, X[:, 0] > 0),
+        n_active=15,
+        inference="fitc",
+        max_seconds=0.0,
+        learn_hyperparameters=learning,
+        random_state=0,
+    )
+    stages = [entry["stage"] for entry in model.history_]
+    assert len(stages) == len(set(stages)) == len(model.recipe_.split(" -> "))
+    [chosen] = [entry for entry in model.history_ if entry["stage"] == "infer: approximation"]
+    assert chosen["left_out"] == [[1.0, 0.5], [1.0, 0.1], [0.0, 1.0]]
+    assert np.isfinite(model.predict_proba(X)).all()

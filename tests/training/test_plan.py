@@ -7,10 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamgp import StreamGPClassifier
 from streamgp.budget import format_size, parse_size
 from streamgp.data import open_rows
 from streamgp.errors import BudgetError, ParameterError
+from streamgp.inference.criterion import workspace_bytes
 from streamgp.kernels import RBF
+from streamgp.likelihoods import Logit, Probit
+from streamgp.settings import fit_settings
+from streamgp.training.fit import begin
 from streamgp.training.plan import Demand, make_plan
 
 
@@ -122,3 +127,63 @@ def test_sizes_are_written():
         "5.0 GiB",
         "3.0 TiB",
     ]
+
+
+def test_likelihoods_are_counted_as_they_are_and_at_their_powers():
+    wish = replace(demand(n_active=50, n_rows=100_000), n_at_once=1)
+    budget = parse_size("64MiB")
+    plain = make_plan(wish, budget, 2)
+    for costly in (replace(wish, likelihood=Logit()), replace(wish, likelihood=Probit(), powers=(1.0, 0.1))):
+        own = costly.likelihood_bytes(plain.rows_per_block)
+        assert own >= costly.likelihood.workspace_bytes(plain.rows_per_block, power=min(costly.powers))
+        plan = make_plan(costly, budget, 2)
+        block = plan.task_bytes - 2 * plan.span_rows * costly.rows.row_bytes()
+        assert block > costly.likelihood_bytes(plan.rows_per_block)
+
+
+def test_learning_by_the_criterion_is_counted():
+    wish = replace(demand(n_active=250), criterion_rows=2500, criterion_active=250)
+    own = workspace_bytes(wish.kernel, 2500, 250, 5, workers=1)
+    with pytest.raises(BudgetError):
+        make_plan(wish, own, 2)
+    plan = make_plan(wish, parse_size("64MiB"), 8)
+    assert plan.total_bytes <= plan.budget
+    assert 1 <= plan.criterion_workers <= 8
+    assert make_plan(wish, parse_size("1GiB"), 8).criterion_workers == 8
+
+
+def test_weights_and_rows_held_out_by_number_are_counted():
+    without, with_rows = (
+        make_plan(replace(demand(), row_bytes=size), parse_size("64MiB"), 2) for size in (0, 8 * 2**20)
+    )
+    assert with_rows.candidate_share == without.candidate_share - 4 * 2**20
+    assert "rows held out by number" in str(with_rows)
+
+
+def test_of_rows_named_for_validation_memory_holds_a_part(make_store):
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((20_000, 8))
+    named = np.arange(0, 20_000, 2)
+    settings = fit_settings(
+        StreamGPClassifier(
+            20, memory_budget="8MiB", validation=named, learn_hyperparameters=False
+        ).get_params(),
+        seed=0,
+    )
+    rows = open_rows(make_store(X, (X[:, 0] > 0).astype(int), chunk_rows=1000))
+    problem, _, _ = begin(rows, "classification", settings)
+    assert 0 < len(problem.held_out.rows) < len(named)
+    assert np.isin(problem.held_out.rows, named).all()
+    assert not np.isin(problem.sample.rows, named).any()
+    np.testing.assert_array_equal(problem.excluded, named)
+
+
+def test_fewer_heads_take_part_in_a_sweep_where_only_that_fits():
+    wish = replace(demand(n_active=400, n_rows=60_000, n_heads=10), shared=True, n_at_once=10)
+    groups = []
+    for budget in ("400MiB", "90MiB"):
+        plan = make_plan(wish, parse_size(budget), 2)
+        assert plan.total_bytes <= plan.budget
+        assert [head for group in plan.head_groups() for head in group] == list(range(10))
+        groups.append(len(plan.head_groups()))
+    assert groups[0] == 1 < groups[1]
