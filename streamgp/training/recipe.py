@@ -134,6 +134,14 @@ def _joint_likelihoods(settings: FitSettings, traits: Traits) -> tuple[Any, ...]
         raise ParameterError(f"likelihood={settings.likelihood!r} is for three classes or more; here are two")
     if settings.multiclass != "joint" or traits.n_heads == 1:
         return ()
+    ignored = {
+        "inference": settings.inference != FITC(),
+        "learn_hyperparameters": settings.learning not in (True, False),
+        "scratch": settings.scratch is not None,
+    }
+    for name in (name for name, is_given in ignored.items() if is_given):
+        value = settings.learning if name == "learn_hyperparameters" else getattr(settings, name)
+        raise ParameterError(f"{name}={value!r} has no effect with multiclass='joint': leave it out")
     return (Softmax() if settings.likelihood is None else settings.likelihood,)
 
 

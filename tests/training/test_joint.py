@@ -110,3 +110,15 @@ def test_joint_classes_need_inference_over_all_rows():
     X, y = sectors(100)
     with pytest.raises(ParameterError, match="is for three classes or more; here are two"):
         streamgp.fit_stream((X, y > 1), n_active=5, **{**FIXED, "likelihood": Softmax()})
+
+
+@pytest.mark.parametrize(
+    "ignored",
+    [{"inference": FITC(residual=0.5)}, {"learn_hyperparameters": "evidence"}, {"scratch": "somewhere"}],
+    ids=lambda ignored: next(iter(ignored)),
+)
+def test_what_joint_classes_would_ignore_is_refused(ignored):
+    with pytest.raises(
+        ParameterError, match=f"{next(iter(ignored))}=.* has no effect with multiclass='joint'"
+    ):
+        streamgp.fit_stream(sectors(200), n_active=5, **{**FIXED, **ignored})
