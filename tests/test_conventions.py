@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_moons
 from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from streamgp import StreamGPClassifier, StreamGPRegressor
 from streamgp.errors import ParameterError
@@ -134,9 +134,9 @@ def test_metadata_is_routed(moons):
         20, inference="fitc", kernel=RBF(), learn_hyperparameters=False, random_state=0
     )
     with config_context(enable_metadata_routing=True):
-        routed = make_pipeline(StandardScaler(), clone(plain).set_fit_request(sample_weight=True))
+        routed = make_pipeline(MinMaxScaler(), clone(plain).set_fit_request(sample_weight=True))
         routed.fit(X, y, sample_weight=weights)
-    scaled = StandardScaler().fit_transform(X)
+    scaled = MinMaxScaler().fit_transform(X)
     weighted = clone(plain).fit(scaled, y, sample_weight=weights)
     np.testing.assert_allclose(routed[-1].predict_proba(scaled), weighted.predict_proba(scaled))
     assert not np.allclose(weighted.predict_proba(scaled), clone(plain).fit(scaled, y).predict_proba(scaled))
