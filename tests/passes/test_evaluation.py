@@ -80,7 +80,7 @@ def test_rejecting_uncertain_rows_lowers_the_error(rows_and_snapshot, generator)
     y = np.array([generator.choice(3, p=row / row.sum()) for row in p])
     score = evaluate(ClassEvaluation(predictive), X, y, ClassTargets(np.arange(3)), snapshot, 100)
     assert score.log_loss == pytest.approx(log_loss(y, p))
-    assert score.auc == pytest.approx(roc_auc_score(y, p, multi_class="ovr"), abs=1e-4)
+    assert score.auc == pytest.approx(roc_auc_score(y, p, multi_class="ovr"), abs=1e-3)
     assert score.confusion.sum() == 700
     assert score.confusion[1, 2] == np.sum((y == 1) & (p.argmax(axis=1) == 2))
     rejected, error = score.rejection().T
