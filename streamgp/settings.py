@@ -209,12 +209,13 @@ def check_together(settings: FitSettings) -> None:
     selection, inference, learning = settings.selection, settings.inference, settings.learning
     inducing, predictive = isinstance(selection, Kmeans | EvidenceGain), isinstance(selection, PASS | FPASS)
     over_all_rows = inference.sees_all_rows
+    by_probability = predictive and not over_all_rows
     name = type(selection).__name__
     pairs = [
         (inducing and not over_all_rows, f"selection={name}(...)", "inference='fitc'"),
         (predictive and isinstance(inference, ADF), f"selection={name}(...)", "inference='ep' or 'fitc'"),
-        (settings.class_weight is not None and not over_all_rows, "class_weight", "inference='fitc'"),
-        (settings.sample_weight is not None and not over_all_rows, "sample_weight", "inference='fitc'"),
+        (settings.class_weight is not None and by_probability, "class_weight", WEIGHTED),
+        (settings.sample_weight is not None and by_probability, "sample_weight", WEIGHTED),
         (settings.scratch is not None and not over_all_rows, "scratch", "inference='fitc'"),
         (learning == "passes" and not over_all_rows, "learn_hyperparameters='passes'", "inference='fitc'"),
         (
@@ -246,6 +247,10 @@ def check_together(settings: FitSettings) -> None:
             raise ParameterError(f"{one} goes only with {other}")
 
 
+WEIGHTED = (
+    "inference='fitc', or selection='ivm' or 'random': 'pass' and 'fpass' exchange rows by probability, "
+    "whatever they weigh"
+)
 NO_UPDATES = (False, "constant", "hybrid")
 
 

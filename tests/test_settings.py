@@ -30,7 +30,10 @@ def rows(generator):
         ),
         ({"selection": "gain", "inference": "ep"}, r"selection=EvidenceGain\(...\) .* inference='fitc'"),
         ({"selection": "fpass", "inference": "adf"}, r"selection=FPASS\(...\) .* inference='ep' or 'fitc'"),
-        ({"class_weight": "balanced"}, "class_weight goes only with inference='fitc'"),
+        (
+            {"class_weight": "balanced", "selection": "pass"},
+            "class_weight goes only with inference=.fitc., or selection",
+        ),
         ({"scratch": "somewhere"}, "scratch goes only with inference='fitc'"),
         ({"learn_hyperparameters": "passes"}, "learn_hyperparameters='passes' .* inference='fitc'"),
         (
@@ -69,9 +72,9 @@ def test_what_cannot_act_is_refused_with_both_named(rows, settings, named):
         StreamGPClassifier(**settings).fit(*rows)
 
 
-def test_weights_of_rows_go_only_with_inference_over_all_rows(rows):
-    with pytest.raises(ParameterError, match="sample_weight goes only with inference='fitc'"):
-        StreamGPClassifier().fit(*rows, sample_weight=np.ones(150))
+def test_weights_of_rows_do_not_go_with_probabilities_of_rows(rows):
+    with pytest.raises(ParameterError, match="sample_weight goes only with inference='fitc', or selection"):
+        StreamGPClassifier(selection="fpass").fit(*rows, sample_weight=np.ones(150))
 
 
 @pytest.mark.parametrize(

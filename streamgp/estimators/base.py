@@ -66,7 +66,7 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         (:class:`~streamgp.likelihoods.Softmax`), whose mode is found in passes over all rows; goes with
         "fitc", and gives the best probabilities of many classes.
     class_weight : "balanced" or dict, optional
-        For classes: how often rows of each count; goes with "fitc".
+        For classes: how often rows of each count, as ``sample_weight`` of :meth:`fit_stream` says for rows.
     learn_hyperparameters : bool or {"constant", "hybrid", "evidence", "passes"}
         How the parameters of kernel and likelihood are learned, on a sample. "constant": by the IVM's
         criterion, with sites held fixed in the inner loop. "hybrid": the same, with sites set anew before
@@ -192,8 +192,9 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     def fit_stream(self, store: Store, x: str = "X", y: str = "y", *, sample_weight: Any = None) -> Self:
         """Fit to a Zarr group (path, URL or ``zarr.Group``) or to a pair of arrays, chunk by chunk.
 
-        ``sample_weight``, one number a row, in memory, goes with "fitc": a row of weight 2 counts as two
-        equal rows do.
+        ``sample_weight``, one number a row, in memory: with "fitc" a row of weight 2 counts as two equal rows
+        do. With "adf" and "ep" (after "ivm" or "random") its site is raised to that power, and it competes
+        for the active set accordingly; their kernel is learned from all rows of positive weight alike.
         """
         return self._adopt(*fit_store(self, store, x, y, self.task, sample_weight))
 

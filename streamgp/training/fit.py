@@ -33,7 +33,7 @@ from streamgp.training.prepare import Prepared, prepare
 from streamgp.training.problem import Problem, draw_sample, pass_settings
 from streamgp.training.recipe import BY_CRITERION, Choices, Traits, compose, resolve
 from streamgp.training.stage import Draft, History, Recipe, describe, run
-from streamgp.training.weights import row_weights
+from streamgp.training.weights import check_classes, row_weights
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recip
     problem = _make_problem(prepared, plan, settings, choices, started)
     draft = Draft(
         choices.default_kernel.default(problem) if settings.kernel is None else settings.kernel,
-        choices.likelihoods or _likelihoods(prepared, settings.likelihood),
+        choices.likelihoods or _likelihoods(problem, settings.likelihood),
         (ActiveSet.empty(0, rows.n_features),) * heads,
         (UNCALIBRATED,) * heads,
     )
@@ -143,7 +143,12 @@ def _make_problem(
     prepared: Prepared, plan: MemoryPlan, settings: FitSettings, choices: Choices, started: float
 ) -> Problem:
     size = plan.candidates_at(min(plan.n_active, TUNING_ACTIVE))
-    sample, held_out, excluded = draw_sample(prepared, plan, settings, size, choices.validation)
+    weights = row_weights(prepared, settings)
+    sample, held_out, excluded = draw_sample(
+        prepared, plan, settings, size, choices.validation, weights.excluded
+    )
+    if not isinstance(prepared.targets, RealTargets):
+        check_classes(sample.targets, weights)
     heads = tuple(range(n_heads(prepared.targets)))
     return Problem(
         prepared,
@@ -153,19 +158,20 @@ def _make_problem(
         held_out,
         excluded,
         groups=(heads,) if settings.shared else tuple((head,) for head in heads),
-        weights=row_weights(prepared, settings, excluded),
+        weights=replace(weights, excluded=excluded),
         started=started,
     )
 
 
-def _likelihoods(prepared: Prepared, likelihood: Likelihood | None) -> tuple[Likelihood, ...]:
-    """One likelihood per head: as given, else Gaussian, or probit with a bias from the class's share."""
-    heads = n_heads(prepared.targets)
+def _likelihoods(problem: Problem, likelihood: Likelihood | None) -> tuple[Likelihood, ...]:
+    """One likelihood per head: as given, else Gaussian, or probit, its bias from the class's share."""
+    heads, prepared = problem.n_heads, problem.prepared
     if likelihood is not None:
         return (likelihood,) * heads
     if isinstance(prepared.targets, RealTargets):
         return (Gaussian(noise=0.1),)
-    counts = prepared.class_counts
+    by_class = problem.weights.by_class
+    counts = prepared.class_counts if by_class is None else prepared.class_counts * by_class
     shares = counts[-heads:] / counts.sum()  # of two classes, the second is the positive one
     return tuple(Probit(bias=float(ndtri(share))) for share in shares)
 
