@@ -16,7 +16,7 @@ from streamgp.arrays import Array
 from streamgp.data.rows import Store
 from streamgp.estimators.base import StreamGPEstimator
 from streamgp.passes import ClassEvaluation
-from streamgp.passes.evaluation import ClassScore
+from streamgp.passes.scores import ClassScore
 from streamgp.posterior import Marginals
 from streamgp.posterior.predictive import ClassPredictive
 
@@ -71,8 +71,11 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         self._write(store, x, out, columns, partial(_class_columns, self._predictive))
 
     def evaluate_stream(self, store: Store, x: str = "X", y: str = "y") -> ClassScore:
-        """Error, log loss, Brier score, calibration and rejection curve on a store, in one pass."""
-        return self._evaluate(store, x, y, ClassEvaluation(self._predictive))
+        """Error, log loss, AUC, Brier score, calibration and rejection curve on a store, in one pass.
+
+        Its ``baseline`` always predicts the shares of the classes; ``to_dict()`` suits JSON.
+        """
+        return self._evaluate(store, x, y, ClassEvaluation(self._predictive, tuple(self.classes_.tolist())))
 
 
 def _class_columns(predictive: ClassPredictive, marginals: Marginals) -> Mapping[str, Array]:
