@@ -18,6 +18,7 @@ from streamgp.data.standardize import Standardize
 from streamgp.data.targets import Task
 from streamgp.errors import ParameterError
 from streamgp.estimators.nested import nested, replaced
+from streamgp.estimators.partial import Remembered, after_fit, counted, with_earlier
 from streamgp.estimators.running import n_threads, running
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
@@ -196,7 +197,15 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         do. With "adf" and "ep" (after "ivm" or "random") its site is raised to that power, and it competes
         for the active set accordingly; their kernel is learned from all rows of positive weight alike.
         """
+        self._remembered: Remembered | None = None
         return self._adopt(*fit_store(self, store, x, y, self.task, sample_weight))
+
+    def _fit_partially(self, X: Array, y: Array, sample_weight: Any) -> Self:
+        """Fit to what is remembered and to a batch; then remember as much of both as the budget allows."""
+        rows = with_earlier(self, X, y, sample_weight, _seed(self.random_state))
+        fitted = fit_store(self, (rows.features, rows.targets), "X", "y", self.task, counted(rows))
+        self._remembered = after_fit(rows, self._adopt(*fitted))
+        return self
 
     def predict_latent(self, X: Any) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and variance of the latent functions: (rows,) each for one, else (rows, heads).

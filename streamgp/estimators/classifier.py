@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from streamgp.arrays import Array
 from streamgp.data.rows import Store
 from streamgp.estimators.base import StreamGPEstimator
+from streamgp.estimators.partial import known_classes
 from streamgp.passes import ClassEvaluation
 from streamgp.passes.scores import ClassScore
 from streamgp.posterior import Marginals
@@ -36,6 +37,20 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
             check_classification_targets(y)
             y = np.asarray(y, dtype=str) if y.dtype.kind == "O" else y
         return self.fit_stream((X, y), sample_weight=sample_weight)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn a batch of rows in memory beside those of earlier batches.
+
+        The model is the one that ``fit`` would make of all rows so far, as long as they fit into an eighth of
+        ``memory_budget``; beyond, active rows and a random part of the others, each with the weight of those
+        that it stands for, are what is remembered. New rows compete with them for the active set.
+        ``classes`` are all labels that will ever be met; the first batch must show each of them.
+        """
+        X, y = validate_data(self, X, y, dtype="numeric", reset=not hasattr(self, "model_"))
+        check_classification_targets(y)
+        y = np.asarray(y, dtype=str) if y.dtype.kind == "O" else y
+        known_classes(self, y, classes)
+        return self._fit_partially(X, y, sample_weight)
 
     @property
     def _predictive(self) -> ClassPredictive:

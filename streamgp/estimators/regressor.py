@@ -37,6 +37,17 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
             X, y = validate_data(self, X, y, dtype="numeric", y_numeric=True)
         return self.fit_stream((X, y), sample_weight=sample_weight)
 
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn a batch of rows in memory beside those of earlier batches.
+
+        The model is the one that ``fit`` would make of all rows so far, as long as they fit into an eighth of
+        ``memory_budget``; beyond, active rows and a random part of the others, each with the weight of those
+        that it stands for, are what is remembered. New rows compete with them for the active set.
+        """
+        reset = not hasattr(self, "model_")
+        X, y = validate_data(self, X, y, dtype="numeric", y_numeric=True, reset=reset)
+        return self._fit_partially(X, y, sample_weight)
+
     @property
     def _predictive(self) -> RealPredictive:
         check_is_fitted(self)
