@@ -21,7 +21,7 @@ from streamgp.training.optimise import Slopes, minus_log_posterior
 from streamgp.training.problem import Problem
 from streamgp.training.sample import judged_heads
 
-START_STEPS = 12
+START_STEPS = 10
 START_NOISE = 0.1
 LEAST_START_NOISE = 0.003
 LEAST_NOISE_SHARE = 0.05
