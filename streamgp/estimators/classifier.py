@@ -62,13 +62,17 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         return np.exp(self._predictive.log_probabilities(self._marginals(X)))
 
     def predict_stream(self, store: Store, out: Any, x: str = "X") -> None:
-        """Write ``label`` (a class number) and ``probability`` of every row to a new Zarr group."""
+        """Write ``label`` (a class number) and ``probability`` of every row to a new Zarr group.
+
+        The group's attribute ``classes`` has the names of the classes, in the order of their numbers.
+        """
         n_classes = self._predictive.n_classes
         columns = {
             "label": ((), np.dtype(np.int32)),
             "probability": ((n_classes,), np.dtype(np.float32)),
         }
-        self._write(store, x, out, columns, partial(_class_columns, self._predictive))
+        names = {"classes": self.classes_.tolist()}
+        self._write(store, x, out, columns, partial(_class_columns, self._predictive), names)
 
     def evaluate_stream(self, store: Store, x: str = "X", y: str = "y") -> ClassScore:
         """Error, log loss, AUC, Brier score, calibration and rejection curve on a store, in one pass.

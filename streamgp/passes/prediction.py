@@ -56,9 +56,12 @@ class PredictionWriter(Visitor[list[Predictions]]):
 
 @contextmanager
 def output_group(
-    out: str | os.PathLike[str] | zarr.Group, rows: Rows, columns: Columns
+    out: str | os.PathLike[str] | zarr.Group,
+    rows: Rows,
+    columns: Columns,
+    attributes: Mapping[str, Any] | None = None,
 ) -> Iterator[dict[str, zarr.Array]]:
-    """Arrays for predictions of ``rows``, by name.
+    """Arrays for predictions of ``rows``, by name; ``attributes`` say what they mean.
 
     A local folder appears only when all is written: until then the arrays lie beside it under another name.
     Elsewhere the mark of completeness is set last.
@@ -67,7 +70,7 @@ def output_group(
     if target is None:
         group = out if isinstance(out, zarr.Group) else zarr.open_group(os.fspath(out), mode="w-")
         yield _create(group, rows, columns)
-        group.attrs[COMPLETE] = True
+        group.attrs.update({**(attributes or {}), COMPLETE: True})
         return
     if target.exists():
         raise StoreError(f"{str(target)!r} exists already; predictions are written to a new folder only")
@@ -75,7 +78,7 @@ def output_group(
     try:
         group = zarr.open_group(unfinished, mode="w-")
         yield _create(group, rows, columns)
-        group.attrs[COMPLETE] = True
+        group.attrs.update({**(attributes or {}), COMPLETE: True})
         unfinished.rename(target)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
