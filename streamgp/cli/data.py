@@ -1,4 +1,4 @@
-"""The verbs about data and files: ``plan``, ``ingest``, ``info``."""
+"""The verbs about data and files: ``plan`` and ``info``."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from streamgp import kernels, likelihoods, settings
 from streamgp.errors import ParameterError
 from streamgp.estimators.base import StreamGPEstimator
 
-ELSEWHERE = ("client", "checkpoint", "progress", "random_state")
+ELSEWHERE = ("client", "checkpoint", "progress", "random_state", "verbose", "warm_start")
 """Parameters that a command line cannot give, or has options of its own for."""
 
 

@@ -61,10 +61,25 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
             return self._by_block(self.predict_proba, X, np.dtype(np.float64), len(self.classes_))
         return np.exp(self._predictive.log_probabilities(self._marginals(X)))
 
+    def decision_function(self, X: Any) -> Any:
+        """How far each row is decided.
+
+        Of two classes: the log odds of the second, (rows,), positive where it is predicted. Of more: the log
+        probability of each, (rows, classes). A Dask array for a Dask array.
+        """
+        if isinstance(X, dask.array.Array):
+            n_classes = self._predictive.n_classes
+            columns = None if n_classes == 2 else n_classes
+            return self._by_block(self.decision_function, X, np.dtype(np.float64), columns)
+        log_probabilities = self._predictive.log_probabilities(self._marginals(X))
+        if log_probabilities.shape[1] > 2:
+            return log_probabilities
+        return log_probabilities[:, 1] - log_probabilities[:, 0]
+
     def predict_stream(self, store: Store, out: Any, x: str = "X") -> None:
         """Write ``label`` (a class number) and ``probability`` of every row to a new Zarr group.
 
-        The group's attribute ``classes`` has the names of the classes, in the order of their numbers.
+        The group's attribute ``classes`` names the classes in the order of their numbers.
         """
         n_classes = self._predictive.n_classes
         columns = {

@@ -61,7 +61,7 @@ def output_group(
     columns: Columns,
     attributes: Mapping[str, Any] | None = None,
 ) -> Iterator[dict[str, zarr.Array]]:
-    """Arrays for predictions of ``rows``, by name; ``attributes`` say what they mean.
+    """Arrays for predictions of ``rows``, by name, in a group with these attributes.
 
     A local folder appears only when all is written: until then the arrays lie beside it under another name.
     Elsewhere the mark of completeness is set last.
@@ -69,16 +69,18 @@ def output_group(
     target = None if isinstance(out, zarr.Group) or "://" in os.fspath(out) else Path(os.fspath(out))
     if target is None:
         group = out if isinstance(out, zarr.Group) else zarr.open_group(os.fspath(out), mode="w-")
+        group.attrs.update(attributes or {})
         yield _create(group, rows, columns)
-        group.attrs.update({**(attributes or {}), COMPLETE: True})
+        group.attrs[COMPLETE] = True
         return
     if target.exists():
         raise StoreError(f"{str(target)!r} exists already; predictions are written to a new folder only")
     unfinished = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.unfinished")
     try:
         group = zarr.open_group(unfinished, mode="w-")
+        group.attrs.update(attributes or {})
         yield _create(group, rows, columns)
-        group.attrs.update({**(attributes or {}), COMPLETE: True})
+        group.attrs[COMPLETE] = True
         unfinished.rename(target)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
