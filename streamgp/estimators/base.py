@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
@@ -18,18 +18,20 @@ from streamgp.data.standardize import Standardize
 from streamgp.data.targets import Task
 from streamgp.errors import ParameterError
 from streamgp.estimators.nested import nested, replaced
+from streamgp.estimators.running import n_threads, running
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.passes import CollectMarginals, PassSettings, PredictionWriter, Reading, Visitor, run_pass
 from streamgp.passes.marginals import concatenate
 from streamgp.passes.prediction import Columns, Predictions, output_group
-from streamgp.passes.run import available_threads
+from streamgp.passes.progress import Progress
 from streamgp.persistence import write_record
 from streamgp.posterior import Marginals, Precision
 from streamgp.posterior.model import Model
 from streamgp.settings import Inference, Selection, fit_settings, parameter_to_json
 from streamgp.training.fit import Fitted, fit
 from streamgp.training.plan import Demand, make_plan
+from streamgp.training.preview import Preview, preview
 
 T = TypeVar("T")
 
@@ -95,8 +97,17 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     scratch : path, optional
         Folder where "fitc" keeps two numbers for each row and class meanwhile; every worker must see it.
         Default: beside the checkpoint, else the system's folder for temporary files.
-    progress : bool, optional
-        Progress bars; default only on a terminal.
+    progress : bool or Progress, optional
+        Progress bars: one for the whole fit, and one for each pass; default only on a terminal or in a
+        notebook. A :class:`~streamgp.passes.progress.Progress` counts too.
+    n_jobs : int, optional
+        Threads of this process that fits and passes use; the model does not depend on it. Default and -1: all
+        cores that it may use. Where a ``client`` reads the rows, its workers have threads of their own.
+    verbose : bool or int
+        Whether a fit tells its plan, its recipe and its steps on the error stream.
+    warm_start : bool
+        Whether a fit that follows another one starts learning from the kernel that was learned there, instead
+        of from several starts: fewer steps where data have changed little.
 
     Attributes
     ----------
@@ -110,7 +121,9 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     recipe_ : str
         The stages of the fit, such as ``learn: criterion -> select: ivm -> calibrate``.
     history_ : list of dict
-        One record per step: stage, active rows, held-out log density, seconds, peak memory.
+        One record per step: stage, active rows, held-out log density, seconds, rows read, peak memory.
+    about_ : dict
+        Facts about the fit: rows, memory plan and budget, seconds, versions of the libraries.
     """
 
     task: Task = "auto"
@@ -135,7 +148,10 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         client: Any = None,
         checkpoint: Any = None,
         scratch: Any = None,
-        progress: bool | None = None,
+        progress: bool | Progress | None = None,
+        n_jobs: int | None = None,
+        verbose: bool | int = False,
+        warm_start: bool = False,
     ) -> None:
         self.n_active = n_active
         self.selection = selection
@@ -155,6 +171,9 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         self.checkpoint = checkpoint
         self.scratch = scratch
         self.progress = progress
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.warm_start = warm_start
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; ``deep`` adds the fields of kernel, likelihood and settings objects."""
@@ -183,6 +202,11 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         """
         return self._adopt(*fit_store(self, store, x, y, self.task, sample_weight))
 
+    def plan_stream(self, store: Store, x: str = "X", y: str = "y", *, task: Task | None = None) -> Preview:
+        """The recipe and the memory of a fit to a store; a few chunks are read, nothing is learned."""
+        settings = fit_settings(self.get_params(deep=False), _seed(self.random_state))
+        return preview(open_rows(store, x, y), task or self.task, settings)
+
     def predict_latent(self, X: Any) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and variance of the latent functions: (rows,) each for one, else (rows, heads).
 
@@ -198,12 +222,14 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         header, arrays = self.model_.to_record()
         written = {name: parameter_to_json(value) for name, value in self.get_params(deep=False).items()}
         header["parameters"] = {name: value for name, value in written.items() if value is not None}
-        header |= {"history": self.history_, "recipe": self.recipe_}
+        header |= {"history": self.history_, "recipe": self.recipe_, "about": self.about_}
         write_record(path, header, arrays, kind="model")
 
-    def _adopt(self, model: Model, history: Sequence[dict[str, Any]], recipe: str) -> Self:
+    def _adopt(
+        self, model: Model, history: Sequence[dict[str, Any]], recipe: str, about: dict[str, Any]
+    ) -> Self:
         """Take over what a fit has learned."""
-        self.model_, self.history_, self.recipe_ = model, list(history), recipe
+        self.model_, self.history_, self.recipe_, self.about_ = model, list(history), recipe, about
         self.n_features_in_ = model.snapshot.active_inputs.shape[1]
         self.active_rows_, self.kernel_ = model.active_rows, model.snapshot.kernel
         self.likelihood_: Any = model.predictive.likelihoods
@@ -233,7 +259,7 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
             likelihood=self.model_.predictive.likelihoods[0],
             joint_classes=len(snapshot.heads),
         )
-        plan = make_plan(demand, parse_size(self.memory_budget), available_threads())
+        plan = make_plan(demand, parse_size(self.memory_budget), n_threads(self.n_jobs))
         settings = PassSettings(plan.rows_per_block, plan.tasks_in_flight, self.client, self.progress)
         return rows.cut(plan.span_rows), settings
 
@@ -271,12 +297,18 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         return self._visit(*self._planned(open_rows(store, x, y)), visitor)
 
     def _write(
-        self, store: Store, x: str, out: Any, columns: Columns, predict: Callable[[Marginals], Predictions]
+        self,
+        store: Store,
+        x: str,
+        out: Any,
+        columns: Columns,
+        predict: Callable[[Marginals], Predictions],
+        attributes: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write what ``predict`` makes of every row of a store to a new Zarr group."""
+        """Write what ``predict`` makes of every row of a store to a new Zarr group with these attributes."""
         check_is_fitted(self)
         rows, settings = self._planned(open_rows(store, x, None))
-        with output_group(out, rows, columns) as arrays:
+        with output_group(out, rows, columns, attributes) as arrays:
             self._visit(rows, settings, PredictionWriter(predict, arrays))
 
 
@@ -284,8 +316,12 @@ def fit_store(
     estimator: StreamGPEstimator, store: Store, x: str, y: str, task: Task, weight: Any = None
 ) -> Fitted:
     """Fit a store with an estimator's parameters."""
-    settings = fit_settings(estimator.get_params(deep=False), _seed(estimator.random_state), weight)
-    return fit(open_rows(store, x, y), task, settings)
+    parameters = estimator.get_params(deep=False)
+    if estimator.warm_start and hasattr(estimator, "kernel_"):
+        parameters["kernel"] = estimator.kernel_
+    with running(estimator.n_jobs, estimator.verbose):
+        settings = fit_settings(parameters, _seed(estimator.random_state), weight)
+        return fit(open_rows(store, x, y), task, settings)
 
 
 def _seed(random_state: Any) -> int:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import dask
-from tqdm.auto import tqdm
 
 from streamgp.budget import return_large_allocations
 from streamgp.data import Rows, Span
 from streamgp.data.columns import load
 from streamgp.passes.block import Job, Reading, Visitor
+from streamgp.passes.progress import Progress
 from streamgp.passes.threads import Fold, Threads
 from streamgp.posterior import Snapshot
 
 T = TypeVar("T")
+
+_MOST_THREADS: ContextVar[int | None] = ContextVar("most_threads", default=None)
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class PassSettings:
     rows_per_block: int
     tasks_in_flight: int
     client: Any = None
-    progress: bool | None = None
+    progress: bool | Progress | None = None
 
 
 def visit_span(job: Job, span: Span, features_piece: Any, targets_piece: Any) -> Any:
@@ -63,12 +67,9 @@ def run_pass(
     return_large_allocations()
     chosen = list(rows.spans() if spans is None else spans)
     job = Job(visitor, reading, snapshot, settings.rows_per_block)
-    hidden = None if settings.progress is None else not settings.progress  # None: silent unless a terminal
-    with tqdm(
-        total=sum(s.rows for s in chosen), desc=label, unit="row", unit_scale=True, disable=hidden
-    ) as bar:
+    with Progress.of(settings.progress).passing(sum(span.rows for span in chosen), label) as advance:
         lengths = iter([span.rows for span in chosen])
-        fold = _folder(settings, snapshot, lambda: bar.update(next(lengths)))
+        fold = _folder(settings, snapshot, lambda: advance(next(lengths)))
         result: T = fold(visit_span, job, ((span, *rows.pieces(span)) for span in chosen), visitor.merge)
     return result
 
@@ -102,8 +103,21 @@ def find_client(client: Any) -> Any:
 
 
 def available_threads() -> int:
-    """Threads for local passes: Dask's ``num_workers`` where configured, else the cores we may use."""
+    """Threads for local work: as limited, else Dask's ``num_workers``, else the cores we may use."""
+    most = _MOST_THREADS.get()
+    if most is not None:
+        return most
     configured = dask.config.get("num_workers", None)
     if configured is not None:
         return int(configured)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def limited_threads(most: int) -> Iterator[None]:
+    """Context in which :func:`available_threads` is ``most``; other threads of the process keep theirs."""
+    token = _MOST_THREADS.set(most)
+    try:
+        yield
+    finally:
+        _MOST_THREADS.reset(token)
