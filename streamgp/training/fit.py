@@ -80,7 +80,7 @@ def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recip
     problem = _make_problem(prepared, plan, settings, choices, started)
     draft = Draft(
         choices.default_kernel.default(problem) if settings.kernel is None else settings.kernel,
-        choices.likelihoods or _likelihoods(problem, settings.likelihood),
+        choices.likelihoods or _likelihoods(prepared, settings.likelihood),
         (ActiveSet.empty(0, rows.n_features),) * heads,
         (UNCALIBRATED,) * heads,
     )
@@ -173,15 +173,14 @@ def _make_problem(
     )
 
 
-def _likelihoods(problem: Problem, likelihood: Likelihood | None) -> tuple[Likelihood, ...]:
-    """One likelihood per head: as given, else Gaussian, or probit, its bias from the class's share."""
-    heads, prepared = problem.n_heads, problem.prepared
+def _likelihoods(prepared: Prepared, likelihood: Likelihood | None) -> tuple[Likelihood, ...]:
+    """One likelihood per head: as given, else Gaussian, or probit with a bias from the class's share."""
+    heads = n_heads(prepared.targets)
     if likelihood is not None:
         return (likelihood,) * heads
     if isinstance(prepared.targets, RealTargets):
         return (Gaussian(noise=0.1),)
-    by_class = problem.weights.by_class
-    counts = prepared.class_counts if by_class is None else prepared.class_counts * by_class
+    counts = prepared.class_counts
     shares = counts[-heads:] / counts.sum()  # of two classes, the second is the positive one
     return tuple(Probit(bias=float(ndtri(share))) for share in shares)
 

@@ -119,7 +119,11 @@ class Watching:
 
 
 def grow_actives(selection: IVM, watching: Watching | None) -> Stage:
-    """Greedy growth of every active set; without ``watching`` held-out rows are not asked when to stop."""
+    """Greedy growth of every active set.
+
+    Without ``watching`` the sites are not the model's: held-out rows are not asked when to stop, and rows are
+    chosen alike, whatever they weigh.
+    """
 
     def init(problem: Problem, draft: Draft) -> Growth:
         return Growth((None,) * len(problem.groups), (Looks(),) * len(problem.groups))
@@ -131,6 +135,8 @@ def _grow_step(
     selection: IVM, watching: Watching | None, problem: Problem, draft: Draft, own: Growth, save: Save
 ) -> tuple[Draft, Growth | None, dict[str, Any]]:
     """Find candidates, grow every active set to the target's size."""
+    if watching is None:
+        problem = replace(problem, weights=problem.weights.made_even())
     target = _next_target(problem, selection, draft)
     pool = problem.sample if target.snapshot is None else _refreshed(problem, selection, draft, target)
     actives, stopped, looks = list(draft.actives), list(own.stopped), list(own.looks)
