@@ -12,7 +12,7 @@ from streamgp.errors import NumericsWarning, ParameterError
 from streamgp.inference.inducing.basis import make_basis, whiten
 from streamgp.inference.inducing.mode import PointTerms
 from streamgp.kernels import RBF
-from streamgp.likelihoods import Logit, MultivariateProbit, Probit, Softmax
+from streamgp.likelihoods import Logit, Probit, Softmax
 from streamgp.persistence import CheckpointFolder
 from streamgp.settings import FITC
 from tests.training.test_fitc import same_bits
