@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -27,25 +27,6 @@ EFFECT_ROWS = 100
 EFFECT_POINTS = 21
 MOST_EFFECTS = 40
 """Features up to which effects are compared to find the largest, where no relevance is known."""
-
-
-class Fitted(Protocol):
-    """What a report asks of an estimator."""
-
-    n_features_in_: int
-    kernel_: Kernel
-    recipe_: str
-    history_: list[dict[str, Any]]
-    about_: dict[str, Any]
-
-    def predict(self, X: Any) -> Any:
-        """Labels, or means."""
-
-    def evaluate_stream(self, store: Any, x: str = "X", y: str = "y") -> Any:
-        """Scores."""
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name."""
 
 
 class Effect(NamedTuple):

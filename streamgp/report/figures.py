@@ -150,7 +150,7 @@ def confusion(counts: Array, names: Sequence[str]) -> str:
                         1,
                         1,
                         color=FIRST,
-                        alpha=float(shares[row, column]),
+                        alpha=0.6 * float(shares[row, column]),
                         linewidth=0,
                     )
                 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ SHOWN_COLUMNS = 5
 
 
 def features(model: Any, known: FloatArray | None, rows: Array | None) -> Section:
+    """What single features do: relevance by lengthscale, and effects on predictions."""
     names, drawn, sentences = names_of(model), [], []
     if known is None:
         sentences.append(
@@ -38,22 +40,27 @@ def features(model: Any, known: FloatArray | None, rows: Array | None) -> Sectio
                 f"divided by the largest. Predictions change fastest along relevant features.{more}",
             )
         )
-    effects = [] if rows is None else largest_effects(model, rows, known)
+    rows = np.zeros((0, len(names))) if rows is None else rows
+    effects = largest_effects(model, rows, known) if len(rows) else []
     drawn += [
         Figure(
             figures.effect(names[effect.feature], effect.grid, effect.middle, effect.band, effect.of),
-            f"Effect of {names[effect.feature]} on {effect.of}: mean over {min(len(rows), EFFECT_ROWS)} rows in "
-            "which only this feature is changed; the band holds the middle 80 % of the rows.",
+            f"Effect of {names[effect.feature]} on {effect.of}.",
         )
         for effect in effects
-        if rows is not None
     ]
-    if not effects:
+    if effects:
+        sentences.append(
+            f"Effects: the mean prediction over {min(len(rows), EFFECT_ROWS)} rows in which only the named "
+            "feature is changed. The band holds the middle 80 % of the rows."
+        )
+    else:
         sentences.append("Effects of single features are not shown: there are too many, or no rows to vary.")
     return Section("Features", sentences, figures=drawn)
 
 
 def active(model: Any, known: FloatArray | None, inputs: Array | None) -> Section:
+    """The inputs that the model keeps: images where features form one, else a table."""
     title = "Active rows"
     if inputs is None or not len(inputs):
         return Section(
@@ -62,8 +69,8 @@ def active(model: Any, known: FloatArray | None, inputs: Array | None) -> Sectio
     numbers = model.active_rows_
     rows = len(numbers) == len(inputs)
     text = (
-        f"The model keeps {len(inputs):,} {'rows of the store' if rows else 'inputs'}. Those that entered first "
-        "are shown: where the selection is greedy, they were the ones that taught most."
+        f"The model keeps {len(inputs):,} {'rows of the store' if rows else 'inputs'}. Those that entered "
+        "first are shown: where the selection is greedy, they were the ones that taught most."
     )
     shown = _first_of_each(model, len(inputs))
     side = int(np.sqrt(inputs.shape[1]))
@@ -106,12 +113,13 @@ def _said(model: Any, inputs: Array) -> list[str]:
 
 
 def fit(model: Any) -> Section:
+    """What was fitted, and how."""
     about, given = model.about_, model.get_params(deep=False)
     facts = [
         ("recipe", model.recipe_),
         ("features", f"{model.n_features_in_}"),
-        ("kernel", _clipped(repr(model.kernel_))),
-        ("likelihood", _clipped(repr(model.likelihood_))),
+        ("kernel", _clipped(model.kernel_)),
+        ("likelihood", _clipped(model.likelihood_)),
         ("active rows", f"{len(model.active_rows_):,}"),
     ]
     if about:
@@ -133,6 +141,7 @@ def fit(model: Any) -> Section:
 
 
 def learning(history: Sequence[dict[str, Any]]) -> Section:
+    """Evidence and log density of held-out rows, step by step."""
     drawn = []
     for name, read, axis, caption in (
         (
@@ -154,13 +163,20 @@ def learning(history: Sequence[dict[str, Any]]) -> Section:
             value = read(entry)
             if value is not None and np.isfinite(value):
                 by_name.setdefault(entry["stage"], []).append((entry["step"], value))
-        if by_name:
+        if max(map(len, by_name.values()), default=0) > 1:
             drawn.append(Figure(figures.steps(name, by_name, axis), caption))
-    said = [] if drawn else ["No stage of this fit has told an evidence or a density of held-out rows."]
+    said = (
+        []
+        if drawn
+        else [
+            "No stage of this fit has told an evidence, or a density of held-out rows, of more than one step."
+        ]
+    )
     return Section("Learning", said, figures=drawn)
 
 
 def cost(model: Any) -> Section:
+    """Seconds, rows read and memory of each stage."""
     stages = by_stage(model.history_)
     if not stages:
         return Section("Cost", ["This model has no history."])
@@ -194,5 +210,7 @@ def cost(model: Any) -> Section:
     )
 
 
-def _clipped(text: str, most: int = 300) -> str:
+def _clipped(value: Any, most: int = 300) -> str:
+    """A value in words, its numbers with four digits, clipped."""
+    text = re.sub(r"\d+\.\d{4,}(e[+-]?\d+)?", lambda match: f"{float(match[0]):.4g}", repr(value))
     return text if len(text) <= most else f"{text[: most - 1]}…"

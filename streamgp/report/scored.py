@@ -17,6 +17,7 @@ MOST_CLASSES = 20
 
 
 def scores(model: Any, score: Any, rows: tuple[Array, Array] | None) -> Section:
+    """The model beside a linear model and a baseline; each class."""
     if score is None or rows is None:
         return Section("Scores", ["No rows were given to score: name them by data= (or --data)."])
     linear = linear_scores(*rows, are_classes=isinstance(score, ClassScore))
@@ -42,8 +43,8 @@ def scores(model: Any, score: Any, rows: tuple[Array, Array] | None) -> Section:
         ]
         kinds = "least squares", "always predicts the mean and variance of the rows scored"
     caption = (
-        f"Scores on {score.rows:,} rows. Linear model: {kinds[0]}, learned from two thirds of {len(rows[0]):,} "
-        f"of these rows and scored on the rest, in turn. Baseline: {kinds[1]}."
+        f"Scores on {score.rows:,} rows. Linear model: {kinds[0]}, learned from two thirds of "
+        f"{len(rows[0]):,} of these rows and scored on the rest, in turn. Baseline: {kinds[1]}."
     )
     shown = [(name, *map(number, values)) for name, *values in table]
     tables = [Table([("", "model", "linear model", "baseline"), *shown], caption)]
@@ -72,6 +73,7 @@ def _class_table(score: ClassScore) -> Table:
 
 
 def judged(score: ClassScore | RealScore) -> list[Section]:
+    """Calibration and ranking of classes, or residuals and intervals of real targets."""
     if isinstance(score, RealScore):
         return [_real_judged(score)]
     calibration = Section(
@@ -79,8 +81,8 @@ def judged(score: ClassScore | RealScore) -> list[Section]:
         figures=[
             Figure(
                 figures.reliability(score.calibration()),
-                "Reliability. Rows are grouped by the confidence of their predicted class; a calibrated model "
-                "lies on the dashed line. Bars are 95 % intervals of the share; below, rows in each group.",
+                "Reliability. Rows are grouped by the confidence of their predicted class; a calibrated "
+                "model lies on the dashed line. Bars are 95 % intervals of the share; below, rows in each group.",
             ),
             Figure(
                 figures.rejection(score.rejection()),
