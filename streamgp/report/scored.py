@@ -82,7 +82,7 @@ def judged(score: ClassScore | RealScore) -> list[Section]:
             Figure(
                 figures.reliability(score.calibration()),
                 "Reliability. Rows are grouped by the confidence of their predicted class; a calibrated "
-                "model lies on the dashed line. Bars are 95 % intervals of the share; below, rows in each group.",
+                "model lies on the dashed line. Bars are 95 % intervals; below, rows in each group.",
             ),
             Figure(
                 figures.rejection(score.rejection()),
