@@ -5,6 +5,7 @@ Nothing here knows a model. No pickle is written or read, so a file from elsewhe
 
 from streamgp.persistence.checkpoints import Checkpoint, CheckpointFolder, check_identity
 from streamgp.persistence.evaluations import EvaluationLog
+from streamgp.persistence.plain import record_digest
 from streamgp.persistence.records import read_record, write_record
 
 __all__ = [
@@ -13,5 +14,6 @@ __all__ = [
     "EvaluationLog",
     "check_identity",
     "read_record",
+    "record_digest",
     "write_record",
 ]
