@@ -38,7 +38,7 @@ def merged_checksum(earlier: int, later: int) -> int:
 
 
 def _bits(values: Array) -> NDArray[np.unsignedinteger]:
-    """The bits of each row as unsigned integers; of strings the code points, so that padding counts nothing."""
+    """The bits of each row as unsigned integers; of strings the code points: padding counts nothing."""
     size = 4 if values.dtype.kind in "UT" else values.dtype.itemsize
     if values.dtype.kind == "S":
         size = 1

@@ -291,8 +291,8 @@ def as_stacked_column(arrays: Sequence[Any], names: Sequence[str]) -> Column:
     for each, array in zip(names, arrays, strict=True):
         if len(array.shape) != 1 or array.shape != arrays[0].shape:
             raise StoreError(
-                f"array {each!r} has shape {array.shape}; arrays that are named one by one need one axis, all of "
-                f"the same length ({names[0]!r} has shape {arrays[0].shape})"
+                f"array {each!r} has shape {array.shape}; arrays that are named one by one need one axis, "
+                f"all of the same length ({names[0]!r} has shape {arrays[0].shape})"
             )
     if all(isinstance(array, zarr.Array) for array in arrays):
         columns = tuple(ZarrColumn(array, each) for each, array in zip(names, arrays, strict=True))

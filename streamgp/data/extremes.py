@@ -10,7 +10,7 @@ from streamgp.arrays import Array, FloatArray
 from streamgp.data.standardize import Standardizer
 
 BEYOND = 1e4
-"""So many times the range of most rows, an extreme is taken for damage: standardising by it hides the rest."""
+"""So many times the range of most rows, an extreme is taken for damage: its scale hides all the rest."""
 LARGEST = float(np.finfo(np.float32).max)
 
 
@@ -45,8 +45,8 @@ def overflowing(lowest: FloatArray, highest: FloatArray, standardizer: Standardi
 def outlying(lowest: FloatArray, highest: FloatArray, sample: Array) -> list[Extreme]:
     """Extremes far beyond the 1 to 99 % range of a sample.
 
-    Where that range is a single value, the whole range of the sample counts; a column that is constant there has
-    none. So columns of two values, however rare one of them is, are never among them.
+    Where that range is a single value, the whole range of the sample counts; a column that is constant there
+    has none. So columns of two values, however rare one of them is, are never among them.
     Shapes: lowest, highest (p,), sample (n, p).
     """
     found = []

@@ -39,6 +39,6 @@ def plain_labels(values: Any, name: str = "y") -> Array:
             return array.astype(dtype)
     kinds_found = sorted({type(value).__name__ for value in array})
     raise TargetError(
-        f"the labels of {name!r} are of several types ({', '.join(kinds_found)}): convert them to one, such as "
-        f"y.astype(str)"
+        f"the labels of {name!r} are of several types ({', '.join(kinds_found)}): convert them to one, "
+        f"such as y.astype(str)"
     )

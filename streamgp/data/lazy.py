@@ -62,7 +62,7 @@ def _block_rows(array: Any) -> int:
     chunks = array.encoding.get("chunks") or array.encoding.get("preferred_chunks")
     if isinstance(chunks, tuple) and chunks:
         return int(chunks[0])
-    row_bytes = max(1, array.dtype.itemsize * int(np.prod(array.shape[1:])))
+    row_bytes = max(1, int(array.dtype.itemsize * np.prod(array.shape[1:])))
     return max(1, _BLOCK_BYTES // row_bytes)
 
 

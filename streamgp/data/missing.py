@@ -1,7 +1,7 @@
-"""Chunks that are not in a store: all fill value, or lost?
+"""Chunks that are not in a store, because they are all fill value or because they were lost.
 
-Zarr does not write a chunk of nothing but fill value, and a chunk that was lost reads the same way. What can be
-told apart is told apart here; the rest is a warning that names the chunks.
+Zarr does not write a chunk of nothing but fill value, and a chunk that was lost reads the same way. What can
+be told apart is told apart here; the rest is a warning that names the chunks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _OVERRIDE = "restore the store, or give allow_missing_chunks=True to read them a
 
 
 class Absent(NamedTuple):
-    """Chunks of one array that are not stored: their numbers along the rows, rows in each, what they read as."""
+    """Chunks of an array that are not stored: numbers along the rows, rows in each, what they read as."""
 
     name: str
     numbers: IntArray
@@ -93,8 +93,8 @@ def refuse_lost_chunks(
                 f"{features._replace(numbers=lost)}; {_OVERRIDE}"
             )
     warnings.warn(
-        f"chunks that are not stored are read as the fill value: {told}. Zarr leaves out chunks of nothing but "
-        f"fill value; if these were written otherwise, they are lost",
+        f"chunks that are not stored are read as the fill value: {told}. Zarr leaves out chunks of "
+        f"nothing but fill value; if these were written otherwise, they are lost",
         DataWarning,
         stacklevel=2,
     )
@@ -105,15 +105,15 @@ def refuse_lost_targets(
 ) -> None:
     """Refuse absent targets whose fill value is in no chunk that was written.
 
-    ``rows_at_fill`` counts the rows that read as the fill value, absent ones among them. Labels 0 and 1 may be
-    sorted so that no written chunk holds a 0: without it there would be one class only.
+    ``rows_at_fill`` counts the rows that read as the fill value, absent ones among them. Labels 0 and 1 may
+    be sorted so that no written chunk holds a 0: without it there would be one class only.
     """
     seen_elsewhere = rows_at_fill > targets.rows(n_rows)
     if allowed or not targets.numbers.size or seen_elsewhere or labels == {0, 1}:
         return
     raise ChunkReadError(
-        f"chunks of targets are missing: {targets}; they read as {targets.fill!r}, which is a target in no chunk "
-        f"that was written; {_OVERRIDE}"
+        f"chunks of targets are missing: {targets}; they read as {targets.fill!r}, which is a target in "
+        f"no chunk that was written; {_OVERRIDE}"
     )
 
 

@@ -114,7 +114,7 @@ class Rows:
         return replace(self, features=self.features.cut(whole), targets=targets, span_rows=whole)
 
     def check_chunks(self) -> Absent | None:
-        """Refuse chunks that were lost for certain, warn about others; the targets' ones, if any, are returned.
+        """Refuse chunks that were lost for certain, warn about others; return those of the targets.
 
         See :mod:`streamgp.data.missing`.
         """
@@ -134,11 +134,11 @@ def open_rows(
 ) -> Rows:
     """Open a data set and check its form; nothing is read yet.
 
-    ``store`` is a path (a folder or a zip file) or URL of a Zarr group of format 2 or 3, a ``zarr.Group`` or a Zarr
-    ``Store``, an ``xarray.Dataset``, or a pair of arrays (NumPy, Zarr, Dask, xarray, data frames). ``x`` names one
-    array of two axes, or a list of arrays of one column each. ``y=None`` opens features alone: of a pair the
-    first, and a single array is accepted too. ``allow_missing_chunks`` reads every chunk that is not stored as
-    the fill value.
+    ``store`` is a path (a folder or a zip file) or URL of a Zarr group of format 2 or 3, a ``zarr.Group`` or
+    a Zarr ``Store``, an ``xarray.Dataset``, or a pair of arrays (NumPy, Zarr, Dask, xarray, data frames).
+    ``x`` names one array of two axes, or a list of arrays of one column each. ``y=None`` opens features
+    alone: of a pair the first, and a single array is accepted too. ``allow_missing_chunks`` reads every
+    chunk that is not stored as the fill value.
     """
     written_completely = False
     targets: Any = None
@@ -157,8 +157,8 @@ def open_rows(
         features = as_column(store, name)
     else:
         raise StoreError(
-            f"cannot read rows from {type(store).__name__}: give a path or URL of a Zarr group, a zarr.Group, "
-            f"an xarray.Dataset, or a pair of arrays (X, y)"
+            f"cannot read rows from {type(store).__name__}: give a path or URL of a Zarr group, a "
+            f"zarr.Group, an xarray.Dataset, or a pair of arrays (X, y)"
         )
     column = None if y is None else _target_column(targets, y)
     _check(features, column)

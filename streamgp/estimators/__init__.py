@@ -31,7 +31,8 @@ def fit_stream(
     """Fit a classifier or a regressor to a store, whichever its targets ask for.
 
     ``task="auto"``: strings and booleans are classes, floating-point targets numbers, integers are classes up
-    to 100 distinct values. ``allow_missing_chunks``: see the estimators' ``fit_stream``. All other parameters are those of the estimators.
+    to 100 distinct values. ``allow_missing_chunks``: see the estimators' ``fit_stream``. All other
+    parameters are those of the estimators.
     """
     fitted = fit_store(
         StreamGPEstimator(**parameters), store, x, y, task, allow_missing_chunks=allow_missing_chunks

@@ -187,7 +187,7 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         sample_weight: Any = None,
         allow_missing_chunks: bool = False,
     ) -> Self:
-        """Fit to a Zarr group (path, URL, ``zarr.Group``, Zarr store), an ``xarray.Dataset`` or a pair of arrays.
+        """Fit to a Zarr group (path, URL, group, Zarr store), an ``xarray.Dataset`` or a pair of arrays.
 
         All are read chunk by chunk. ``x`` is the name of one array, or a list of arrays of one column each.
         ``sample_weight``, one number a row, in memory, goes with "fitc": a row of weight 2 counts as two

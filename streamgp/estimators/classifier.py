@@ -76,9 +76,9 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
     ) -> None:
         """Write ``label`` (a class number) and ``probability`` of every row to a new Zarr group.
 
-        A run that was killed goes on where it was. ``on_bad_rows``: what becomes of rows with NaN, infinity or
-        numbers beyond float32: "raise" names the first, "nan" writes NaN, label -1, and their number as the
-        attribute ``streamgp_bad_rows``.
+        A run that was killed goes on where it was. ``on_bad_rows``: what becomes of rows with NaN, infinity
+        or numbers beyond float32: "raise" names the first, "nan" writes NaN, label -1, and their number as
+        the attribute ``streamgp_bad_rows``.
         """
         n_classes = self._predictive.n_classes
         columns = {

@@ -72,8 +72,8 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
     ) -> None:
         """Write ``mean`` and ``variance`` of every row to a new Zarr group.
 
-        A run that was killed goes on where it was. ``on_bad_rows``: what becomes of rows with NaN, infinity or
-        numbers beyond float32: "raise" names the first, "nan" writes NaN and their number as the attribute
+        A run that was killed goes on where it was. ``on_bad_rows``: what becomes of rows with NaN, infinity
+        or numbers beyond float32: "raise" names the first, "nan" writes NaN and their number as the attribute
         ``streamgp_bad_rows``.
         """
         columns = {name: ((), np.dtype(np.float64)) for name in ("mean", "variance")}

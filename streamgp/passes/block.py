@@ -21,8 +21,8 @@ class Block(NamedTuple):
 
     ``features`` and ``targets`` are as stored where the pass has no :class:`Reading`, else standardised and
     encoded; ``stored`` are the features as stored in either case. ``marginals`` belong to the pass's
-    snapshot. Arrays of features are reused for the next block: what a visitor keeps, it copies. ``bad`` are the
-    places of rows that cannot be computed with, where the pass looks for them; their features are zero.
+    snapshot. Arrays of features are reused for the next block: what a visitor keeps, it copies. ``bad`` are
+    the places of rows that cannot be computed with, where the pass looks for them; their features are zero.
     """
 
     start: int

@@ -30,6 +30,6 @@ def refuse_row(row: int, stored: Array, target: Any) -> NoReturn:
         column = int(np.argmin(finite)) if not finite.all() else int(np.argmax(np.abs(stored)))
         found, where = stored[column], f"column {column}"
     raise NonFiniteDataError(
-        f"found {found} at row {row}, {where}, which the model cannot compute with; fill in or leave out such "
-        f"rows, or give on_bad_rows='nan' to have them marked and counted"
+        f"found {found} at row {row}, {where}, which the model cannot compute with; fill in or leave out "
+        f"such rows, or give on_bad_rows='nan' to have them marked and counted"
     )

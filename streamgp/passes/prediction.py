@@ -91,8 +91,8 @@ def output_group(
 ) -> Iterator[Output]:
     """Room for predictions of ``rows``; what a killed run with the same ``identity`` left is continued.
 
-    A local folder appears only when all is written: until then the arrays lie beside it under another name, and
-    an error removes them. Elsewhere the mark of completeness is set last.
+    A local folder appears only when all is written: until then the arrays lie beside it under another name,
+    and an error removes them. Elsewhere the mark of completeness is set last.
     """
     target = None if isinstance(out, zarr.Group) or "://" in os.fspath(out) else Path(os.fspath(out))
     if target is None:
@@ -137,8 +137,8 @@ def _begun(group: zarr.Group, rows: Rows, columns: Columns, identity: str) -> Ou
         group.attrs[IDENTITY] = identity
     elif group.attrs.get(IDENTITY) != identity or COMPLETE in group.attrs:
         raise StoreError(
-            f"the group already holds {', '.join(map(repr, columns))}, of a finished run or of another model or "
-            f"store: write to a new one"
+            f"the group already holds {', '.join(map(repr, columns))}, of a finished run or of another "
+            f"model or store: write to a new one"
         )
     arrays = {name: _array(group, name, rows, *form) for name, form in columns.items()}
     absent = {number for name, array in arrays.items() for number in absent_chunks(array, name).numbers}

@@ -112,8 +112,8 @@ def check_client(client: Any) -> Any:
     """The client, or an error where it is none or has been closed."""
     if not all(hasattr(client, name) for name in ("submit", "cancel", "nthreads", "status")):
         raise ParameterError(
-            f"client={client!r} is not a distributed.Client; give client=distributed.Client(address), or None for "
-            f"threads of this process"
+            f"client={client!r} is not a distributed.Client; give client=distributed.Client(address), or "
+            f"None for threads of this process"
         )
     if client.status in ("closed", "closing"):
         raise ParameterError(

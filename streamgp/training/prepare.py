@@ -93,6 +93,6 @@ def _refuse_overflow(
     [row] = run_pass(rows, Locate(np.array([column]), np.array([value])), settings, label="locate").tolist()
     raise NonFiniteDataError(
         f"{value!r} at row {row}, column {column} cannot be computed with in float32: the column goes from "
-        f"{float(summary.lowest[column])!r} to {float(summary.highest[column])!r}; rescale it, or leave the row "
-        f"out ({len(found)} columns are like this)"
+        f"{float(summary.lowest[column])!r} to {float(summary.highest[column])!r}; rescale it, or leave "
+        f"the row out ({len(found)} columns are like this)"
     )
