@@ -18,7 +18,7 @@ from streamgp.data.lazy import as_dask, is_lazy
 from streamgp.data.rows import Names, Store
 from streamgp.estimators.base import StreamGPEstimator
 from streamgp.passes import ClassEvaluation
-from streamgp.passes.evaluation import ClassScore
+from streamgp.passes.scores import ClassScore
 from streamgp.posterior import Marginals
 from streamgp.posterior.predictive import ClassPredictive
 
@@ -104,13 +104,13 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         on_bad_rows: str = "raise",
         allow_missing_chunks: bool = False,
     ) -> ClassScore:
-        """Error, log loss, Brier score, calibration and rejection curve on a store, in one pass.
+        """Error, log loss, AUC, Brier score, calibration and rejection curve on a store, in one pass.
 
-        ``on_bad_rows`` as for :meth:`predict_stream`; "nan" leaves such rows out of the score.
+        Its ``baseline`` always predicts the shares of the classes; ``to_dict()`` suits JSON. ``on_bad_rows`` as
+        for :meth:`predict_stream`; "nan" leaves such rows out of the score.
         """
-        return self._evaluate(
-            store, x, y, ClassEvaluation(self._predictive), on_bad_rows, allow_missing_chunks
-        )
+        visitor = ClassEvaluation(self._predictive, tuple(self.classes_.tolist()))
+        return self._evaluate(store, x, y, visitor, on_bad_rows, allow_missing_chunks)
 
 
 def _class_columns(predictive: ClassPredictive, marginals: Marginals) -> Mapping[str, Array]:

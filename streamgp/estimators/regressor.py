@@ -16,7 +16,7 @@ from streamgp.data.lazy import as_dask, is_lazy
 from streamgp.data.rows import Names, Store
 from streamgp.estimators.base import StreamGPEstimator
 from streamgp.passes import RealEvaluation
-from streamgp.passes.evaluation import RealScore
+from streamgp.passes.scores import RealScore
 from streamgp.posterior import Marginals
 from streamgp.posterior.predictive import RealPredictive
 
@@ -96,13 +96,13 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
         on_bad_rows: str = "raise",
         allow_missing_chunks: bool = False,
     ) -> RealScore:
-        """Root mean squared error, log loss and coverage on a store, in one pass.
+        """Root mean squared error, log density and coverage of intervals on a store, in one pass.
 
+        Its ``baseline`` always predicts the mean and variance of the targets; ``to_dict()`` suits JSON.
         ``on_bad_rows`` as for :meth:`predict_stream`; "nan" leaves such rows out of the score.
         """
-        return self._evaluate(
-            store, x, y, RealEvaluation(self._predictive), on_bad_rows, allow_missing_chunks
-        )
+        visitor = RealEvaluation(self._predictive)
+        return self._evaluate(store, x, y, visitor, on_bad_rows, allow_missing_chunks)
 
 
 def _real_columns(predictive: RealPredictive, marginals: Marginals) -> Mapping[str, Array]:
