@@ -73,31 +73,39 @@ async def _keys(store: Any, prefix: str) -> set[str]:
 def refuse_lost_chunks(
     features: Absent, targets: Absent | None, n_rows: int, *, written_completely: bool, allowed: bool
 ) -> None:
-    """Refuse features that are absent where targets were written; warn about what may have been meant so.
+    """Refuse features that are absent where targets were written.
 
     Where the store says that all of it was written (its manifest), every absent chunk is a lost one.
     """
-    some = [absent for absent in (features, targets) if absent is not None and absent.numbers.size]
-    if not some:
+    if allowed:
         return
-    told = ", ".join(map(str, some))
-    if not allowed and written_completely:
+    if written_completely and (features.numbers.size or (targets is not None and targets.numbers.size)):
         raise ChunkReadError(
-            f"the store was written completely, but chunks are missing now: {told}; {_OVERRIDE}"
+            f"the store was written completely, but chunks are missing now: {_listed(features, targets)}; "
+            f"{_OVERRIDE}"
         )
-    if not allowed and targets is not None:
-        lost = features.meeting_stored(targets, n_rows)
-        if lost.size:
-            raise ChunkReadError(
-                f"chunks of features are missing where targets were written: "
-                f"{features._replace(numbers=lost)}; {_OVERRIDE}"
-            )
-    warnings.warn(
-        f"chunks that are not stored are read as the fill value: {told}. Zarr leaves out chunks of "
-        f"nothing but fill value; if these were written otherwise, they are lost",
-        DataWarning,
-        stacklevel=2,
-    )
+    lost = features.numbers[:0] if targets is None else features.meeting_stored(targets, n_rows)
+    if lost.size:
+        raise ChunkReadError(
+            f"chunks of features are missing where targets were written: "
+            f"{features._replace(numbers=lost)}; {_OVERRIDE}"
+        )
+
+
+def warn_of_absent(features: Absent, targets: Absent | None) -> None:
+    """Say which chunks are read as the fill value, for all that is known as they were meant to be."""
+    told = _listed(features, targets)
+    if told:
+        warnings.warn(
+            f"chunks that are not stored are read as the fill value: {told}. Zarr leaves out chunks of "
+            f"nothing but fill value; if these were written otherwise, they are lost",
+            DataWarning,
+            stacklevel=2,
+        )
+
+
+def _listed(*absent: Absent | None) -> str:
+    return ", ".join(str(each) for each in absent if each is not None and each.numbers.size)
 
 
 def refuse_lost_targets(

@@ -113,20 +113,21 @@ class Rows:
         targets = None if self.targets is None else self.targets.cut(whole)
         return replace(self, features=self.features.cut(whole), targets=targets, span_rows=whole)
 
-    def check_chunks(self) -> Absent | None:
-        """Refuse chunks that were lost for certain, warn about others; return those of the targets.
+    def check_chunks(self) -> tuple[Absent, Absent | None]:
+        """Refuse chunks that were lost for certain; those of features and targets that are absent.
 
         See :mod:`streamgp.data.missing`.
         """
+        features = self.features.absent_chunks()
         targets = None if self.targets is None else self.targets.absent_chunks()
         refuse_lost_chunks(
-            self.features.absent_chunks(),
+            features,
             targets,
             self.n_rows,
             written_completely=self.written_completely,
             allowed=self.allow_missing_chunks,
         )
-        return targets
+        return features, targets
 
 
 def open_rows(

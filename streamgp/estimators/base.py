@@ -15,6 +15,7 @@ from streamgp.budget import parse_size
 from streamgp.data import ClassTargets, Rows, open_rows
 from streamgp.data.fingerprint import fingerprint
 from streamgp.data.lazy import is_lazy
+from streamgp.data.missing import warn_of_absent
 from streamgp.data.rows import Names, Store
 from streamgp.data.standardize import Standardize
 from streamgp.data.targets import Task
@@ -293,7 +294,7 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         """One pass of a visitor that compares predictions with the targets of a store."""
         check_is_fitted(self)
         rows, settings = self._planned(open_rows(store, x, y, allow_missing_chunks=allow_missing_chunks))
-        rows.check_chunks()
+        warn_of_absent(*rows.check_chunks())
         counted: tuple[T, int] = self._visit(rows, settings, LeaveOutBadRows(visitor), on_bad_rows)
         warn_of_bad_rows(counted[1], "are left out of the score")
         return counted[0]
@@ -311,7 +312,7 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         """Write what ``predict`` makes of every row of a store to a new Zarr group, or go on writing it."""
         check_is_fitted(self)
         rows, settings = self._planned(open_rows(store, x, None, allow_missing_chunks=allow_missing_chunks))
-        rows.check_chunks()
+        warn_of_absent(*rows.check_chunks())
         identity = record_digest(*self.model_.to_record(), extra=[fingerprint(rows.features), on_bad_rows])
         with output_group(out, rows, columns, identity) as output:
             writer = PredictionWriter(predict, output.arrays)

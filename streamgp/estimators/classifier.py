@@ -106,8 +106,8 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
     ) -> ClassScore:
         """Error, log loss, AUC, Brier score, calibration and rejection curve on a store, in one pass.
 
-        Its ``baseline`` always predicts the shares of the classes; ``to_dict()`` suits JSON. ``on_bad_rows`` as
-        for :meth:`predict_stream`; "nan" leaves such rows out of the score.
+        Its ``baseline`` always predicts the shares of the classes; ``to_dict()`` suits JSON. ``on_bad_rows``
+        as for :meth:`predict_stream`; "nan" leaves such rows out of the score.
         """
         visitor = ClassEvaluation(self._predictive, tuple(self.classes_.tolist()))
         return self._evaluate(store, x, y, visitor, on_bad_rows, allow_missing_chunks)

@@ -7,6 +7,7 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 
 from streamgp.arrays import Array, IntArray
+from streamgp.data.extremes import LARGEST
 from streamgp.errors import NonFiniteDataError
 
 OnBadRows = Literal["raise", "nan"]
@@ -14,8 +15,8 @@ OnBadRows = Literal["raise", "nan"]
 
 
 def bad_rows(features: Array, targets: Array | None) -> IntArray:
-    """Places of rows with a standardised feature, or a target, that is not finite."""
-    good = np.isfinite(features).all(axis=1)
+    """Places of rows with a standardised feature beyond float32, NaN among them, or a target not finite."""
+    good = (np.abs(features) <= LARGEST).all(axis=1)
     if targets is not None and targets.dtype.kind == "f":
         good &= np.isfinite(targets)
     return np.flatnonzero(~good)

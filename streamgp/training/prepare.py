@@ -11,7 +11,7 @@ import numpy as np
 from streamgp.arrays import IntArray
 from streamgp.data import ClassTargets, RealTargets, Rows, Standardizer, Targets
 from streamgp.data.extremes import overflowing
-from streamgp.data.missing import refuse_lost_targets
+from streamgp.data.missing import refuse_lost_targets, warn_of_absent
 from streamgp.data.standardize import Standardize, choose_standardizer
 from streamgp.data.targets import Task, choose_task, class_targets, real_targets
 from streamgp.errors import NonFiniteDataError, StoreError
@@ -49,7 +49,7 @@ def prepare(rows: Rows, task: Task, standardize: Standardize, settings: PassSett
         raise StoreError("fitting needs targets: name their array by y=")
     if rows.n_rows < 2:
         raise StoreError("found 1 sample: fitting needs at least two rows")
-    absent = rows.check_chunks()
+    absent_features, absent = rows.check_chunks()
     assert absent is not None
     kind = rows.targets.dtype.kind
     fill = absent.fill if absent.numbers.size else None
@@ -62,6 +62,7 @@ def prepare(rows: Rows, task: Task, standardize: Standardize, settings: PassSett
         set(summary.labels),
         allowed=rows.allow_missing_chunks,
     )
+    warn_of_absent(absent_features, absent)
     summary.check_finite()
     if summary.constant_columns.size:
         logger.info("%d constant columns carry no information", summary.constant_columns.size)
