@@ -65,6 +65,22 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
             return self._by_block(self.predict_proba, X, np.dtype(np.float64), len(self.classes_))
         return np.exp(self._predictive.log_probabilities(self._marginals(X)))
 
+    def decision_function(self, X: Any) -> Any:
+        """How far each row is decided.
+
+        Of two classes: the log odds of the second, (rows,), positive where it is predicted. Of more: the log
+        probability of each, (rows, classes). A Dask array for a Dask array.
+        """
+        X = as_dask(X)
+        if isinstance(X, dask.array.Array):
+            n_classes = self._predictive.n_classes
+            columns = None if n_classes == 2 else n_classes
+            return self._by_block(self.decision_function, X, np.dtype(np.float64), columns)
+        log_probabilities = self._predictive.log_probabilities(self._marginals(X))
+        if log_probabilities.shape[1] > 2:
+            return log_probabilities
+        return log_probabilities[:, 1] - log_probabilities[:, 0]
+
     def predict_stream(
         self,
         store: Store,
@@ -76,9 +92,10 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
     ) -> None:
         """Write ``label`` (a class number) and ``probability`` of every row to a new Zarr group.
 
-        A run that was killed goes on where it was. ``on_bad_rows``: what becomes of rows with NaN, infinity
-        or numbers beyond float32: "raise" names the first, "nan" writes NaN, label -1, and their number as
-        the attribute ``streamgp_bad_rows``.
+        The group's attribute ``classes`` names the classes in the order of their numbers. A run that was
+        killed goes on where it was. ``on_bad_rows``: what becomes of rows with NaN, infinity or numbers
+        beyond float32: "raise" names the first, "nan" writes NaN, label -1, and their number as the
+        attribute ``streamgp_bad_rows``.
         """
         n_classes = self._predictive.n_classes
         columns = {
@@ -93,6 +110,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
             partial(_class_columns, self._predictive),
             on_bad_rows,
             allow_missing_chunks,
+            {"classes": self.classes_.tolist()},
         )
 
     def evaluate_stream(

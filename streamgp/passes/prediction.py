@@ -87,9 +87,11 @@ class Output(NamedTuple):
 
 @contextmanager
 def output_group(
-    out: str | os.PathLike[str] | zarr.Group, rows: Rows, columns: Columns, identity: str
+    out: str | os.PathLike[str] | zarr.Group, rows: Rows, columns: Columns, attributes: Mapping[str, Any]
 ) -> Iterator[Output]:
-    """Room for predictions of ``rows``; what a killed run with the same ``identity`` left is continued.
+    """Room for predictions of ``rows`` in a group with these attributes, :data:`IDENTITY` among them.
+
+    What a killed run of the same identity left is continued.
 
     A local folder appears only when all is written: until then the arrays lie beside it under another name,
     and an error removes them. Elsewhere the mark of completeness is set last.
@@ -97,7 +99,7 @@ def output_group(
     target = None if isinstance(out, zarr.Group) or "://" in os.fspath(out) else Path(os.fspath(out))
     if target is None:
         group = out if isinstance(out, zarr.Group) else _opened(os.fspath(out))
-        yield _begun(group, rows, columns, identity)
+        yield _begun(group, rows, columns, attributes)
         group.attrs[COMPLETE] = True
         return
     if target.exists():
@@ -107,7 +109,7 @@ def output_group(
     try:
         with locked(unfinished):
             try:
-                yield _begun(_opened(str(unfinished), identity), rows, columns, identity)
+                yield _begun(_opened(str(unfinished), attributes[IDENTITY]), rows, columns, attributes)
             except Exception:
                 shutil.rmtree(unfinished, ignore_errors=True)
                 raise
@@ -131,11 +133,11 @@ def _opened(place: str, identity: str | None = None) -> zarr.Group:
     return group
 
 
-def _begun(group: zarr.Group, rows: Rows, columns: Columns, identity: str) -> Output:
+def _begun(group: zarr.Group, rows: Rows, columns: Columns, attributes: Mapping[str, Any]) -> Output:
     """New arrays, or those of a run that was killed, with what is left to do."""
     if not any(name in group for name in columns):
-        group.attrs[IDENTITY] = identity
-    elif group.attrs.get(IDENTITY) != identity or COMPLETE in group.attrs:
+        group.attrs.update(attributes)
+    elif group.attrs.get(IDENTITY) != attributes[IDENTITY] or COMPLETE in group.attrs:
         raise StoreError(
             f"the group already holds {', '.join(map(repr, columns))}, of a finished run or of another "
             f"model or store: write to a new one"
