@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from streamgp.arrays import IntArray
-from streamgp.data import ClassTargets, RealTargets, Rows, Standardizer, Targets
+from streamgp.data import ClassTargets, RealTargets, Rows, Span, Standardizer, Targets
 from streamgp.data.extremes import overflowing
 from streamgp.data.missing import refuse_lost_targets, warn_of_absent
 from streamgp.data.standardize import Standardize, choose_standardizer
@@ -43,8 +44,14 @@ class Prepared:
         return Reading(self.standardizer, self.targets, np.dtype(dtype))
 
 
-def prepare(rows: Rows, task: Task, standardize: Standardize, settings: PassSettings) -> Prepared:
-    """Read everything once, and refuse what cannot be learned from."""
+def prepare(
+    rows: Rows,
+    task: Task,
+    standardize: Standardize,
+    settings: PassSettings,
+    spans: Iterable[Span] | None = None,
+) -> Prepared:
+    """Read everything once (or the given spans), and refuse what cannot be learned from."""
     if rows.targets is None:
         raise StoreError("fitting needs targets: name their array by y=")
     if rows.n_rows < 2:
@@ -54,14 +61,10 @@ def prepare(rows: Rows, task: Task, standardize: Standardize, settings: PassSett
     kind = rows.targets.dtype.kind
     fill = absent.fill if absent.numbers.size else None
     visitor = Summarize(kind != "f" or task == "classification", fill)
-    summary = run_pass(rows, visitor, settings, label="summary")
-    refuse_lost_targets(
-        absent,
-        rows.n_rows,
-        summary.targets_at_fill,
-        set(summary.labels),
-        allowed=rows.allow_missing_chunks,
-    )
+    summary = run_pass(rows, visitor, settings, spans=spans, label="summary")
+    if spans is None:  # all rows were counted
+        at_fill, labels = summary.targets_at_fill, set(summary.labels)
+        refuse_lost_targets(absent, rows.n_rows, at_fill, labels, allowed=rows.allow_missing_chunks)
     warn_of_absent(absent_features, absent)
     summary.check_finite()
     if summary.constant_columns.size:
