@@ -70,6 +70,8 @@ class Likelihood(Parametric):
     """Whether real targets may be shifted to mean 0 and scaled to variance 1; counts and categories may not.
     A likelihood that takes targets as they are has the constant of the latent function among its parameters.
     """
+    expects_outliers = False
+    """Whether targets far from all others are noise, not news."""
     family: int | None = None
     """Code by which compiled loops know this likelihood (``streamgp.numerics.moments``), or None."""
 

@@ -158,7 +158,8 @@ class Custom(Likelihood):
 
     def __repr__(self) -> str:
         values = "".join(f", {key}={value!r}" for key, value in self.parameter_values)
-        return f"Custom({self.name!r}{values})"
+        bias = "" if self.bias is None else f", bias={self.bias!r}"
+        return f"Custom({self.name!r}{values}{bias})"
 
     @property
     def parameter_table(self) -> tuple[tuple[Parameter, float], ...]:

@@ -31,6 +31,8 @@ class Laplace(IntegratedLikelihood):
 
     scale: float = 0.2
 
+    expects_outliers = True
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "scale", checked_number("Laplace", "scale", self.scale, positive=True))
 

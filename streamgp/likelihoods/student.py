@@ -37,6 +37,8 @@ class StudentT(IntegratedLikelihood):
     scale: float = 0.3
     degrees: float = 4.0
 
+    expects_outliers = True
+
     def __post_init__(self) -> None:
         for name in ("scale", "degrees"):
             value = checked_number("StudentT", name, getattr(self, name), positive=True)
