@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from streamgp.data import RealTargets, Rows
+from streamgp.data.checksum import rows_checksum
 from streamgp.data.targets import Task, n_heads
 from streamgp.inference.active_set import ActiveSet
 from streamgp.kernels import RBF, Linear
@@ -35,6 +36,7 @@ from streamgp.training.plan import Demand, MemoryPlan, make_plan
 from streamgp.training.prepare import Prepared, prepare
 from streamgp.training.problem import Problem, draw_sample, pass_settings
 from streamgp.training.recipe import BY_CRITERION, Choices, Traits, compose, resolve
+from streamgp.training.scrutiny import warn_of_outliers
 from streamgp.training.stage import Draft, History, Recipe, describe, run
 from streamgp.training.weights import row_weights
 
@@ -78,6 +80,7 @@ def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recip
     choices, recipe = resolve(settings, traits), compose(settings, traits)
     logger.info("recipe: %s", describe(recipe))
     problem = _make_problem(prepared, plan, settings, choices, started)
+    warn_of_outliers(problem)
     draft = Draft(
         choices.default_kernel.default(problem) if settings.kernel is None else settings.kernel,
         choices.likelihoods or _likelihoods(problem, settings.likelihood),
@@ -95,6 +98,7 @@ def traits_of(prepared: Prepared, plan: MemoryPlan) -> Traits:
         is_classification=not isinstance(prepared.targets, RealTargets),
         n_heads=n_heads(prepared.targets),
         has_common_scale=prepared.standardizer.is_common,
+        class_shares=tuple((prepared.class_counts / prepared.class_counts.sum()).tolist()),
     )
 
 
@@ -102,7 +106,7 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
     """The memory plan of a fit; nothing is read."""
     inference, with_slopes = settings.inference, settings.learning == "passes"
     named = 0 if settings.validation is None else np.size(settings.validation)
-    joint_classes = heads if settings.multiclass == "joint" and heads > 1 else 0
+    joint_classes = heads if settings.multiclass == "joint" else 0
     heads = 1 if joint_classes else heads
     return make_plan(
         Demand(
@@ -114,7 +118,7 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
             shared=settings.shared,
             n_at_once=heads if inference.sees_all_rows else 0,
             with_slopes=with_slopes,
-            likelihood=settings.likelihood or (Softmax() if joint_classes else Probit()),
+            likelihood=settings.likelihood or (Softmax() if joint_classes > 1 else Probit()),
             powers=inference.powers,
             criterion_rows=min(SAMPLE_ROWS, rows.n_rows) if settings.learning in BY_CRITERION else 0,
             criterion_active=SAMPLE_ACTIVE,
@@ -236,24 +240,31 @@ def _identity(problem: Problem) -> dict[str, Any]:
     """What must be the same for a checkpoint to be continued: data, parameters, plan."""
     settings, summary, plan = problem.settings, problem.prepared.summary, problem.plan
     parameters = {
-        field.name: repr(getattr(settings, field.name))
+        field.name: _in_words(getattr(settings, field.name))
         for field in dataclasses.fields(settings)
-        if field.name not in (*NOT_IDENTITY, "sample_weight")
+        if field.name not in NOT_IDENTITY
     }
-    weights = settings.sample_weight
     return {
         "data": {
             "rows": summary.n_rows,
             "features": problem.n_features,
             "dtype": str(problem.prepared.rows.features.dtype),
-            "mean": float(summary.features.mean.sum()),
-            "variance": float(summary.features.variance.sum()),
+            "features_checksum": f"{summary.checksums[0]:016x}",
+            "targets_checksum": f"{summary.checksums[1]:016x}",
             "labels": {str(label): count for label, count in summary.labels.items()},
         },
-        "parameters": {**parameters, "sample_weight": None if weights is None else float(weights.sum())},
+        "parameters": parameters,
         "plan": {
             "rows_per_block": plan.rows_per_block,
             "span_rows": problem.prepared.rows.span_rows,
             "candidates": plan.n_candidates,
         },
     }
+
+
+def _in_words(parameter: Any) -> str:
+    """A parameter as an identity holds it; of an array a checksum, because its words leave numbers out."""
+    if isinstance(parameter, np.ndarray | list | tuple | range):
+        values = np.asarray(parameter)
+        return f"{values.dtype} of shape {values.shape}, checksum {rows_checksum(values):016x}"
+    return repr(parameter)
