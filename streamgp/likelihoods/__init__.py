@@ -15,10 +15,11 @@ from streamgp.likelihoods.logit import Logit
 from streamgp.likelihoods.multivariate_probit import MultivariateProbit
 from streamgp.likelihoods.probit import Probit
 from streamgp.likelihoods.registry import register_likelihood
-from streamgp.likelihoods.serialization import likelihood_from_json
+from streamgp.likelihoods.serialization import NAMED_LIKELIHOODS, likelihood_from_json
 from streamgp.likelihoods.softmax import Softmax
 
 __all__ = [
+    "NAMED_LIKELIHOODS",
     "Custom",
     "Gaussian",
     "JointLikelihood",
