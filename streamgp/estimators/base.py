@@ -244,6 +244,33 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         assert variance is not None
         return (mean[:, 0], variance[:, 0]) if mean.shape[1] == 1 else (mean, variance)
 
+    @property
+    def active_inputs_(self) -> FloatArray:
+        """Inputs that the model keeps, in the features' own units: active rows, centres, learned ones."""
+        check_is_fitted(self)
+        standardizer = self.model_.standardizer
+        kept = np.asarray(self.model_.snapshot.active_inputs, np.float64)
+        inputs: FloatArray = standardizer.shift + standardizer.scale * kept
+        return inputs
+
+    @property
+    def active_starts_(self) -> list[int]:
+        """Where the inputs of each latent function begin in ``active_inputs_``; [0] where all share them."""
+        check_is_fitted(self)
+        return sorted({head.columns.start for head in self.model_.snapshot.heads})
+
+    def report(self, path: Any, data: Store | None = None, x: str = "X", y: str = "y") -> None:
+        """Write one HTML page about the model: scores on ``data``, features, active rows, stages, cost.
+
+        The page needs no network. Needs matplotlib and Jinja2: ``pip install "streamgp[report]"``.
+        """
+        check_is_fitted(self)
+        try:
+            from streamgp.report import write_report
+        except ImportError as error:
+            raise ImportError(f'{error.name} is missing: pip install "streamgp[report]"') from error
+        write_report(self, path, data, x, y)
+
     def save(self, path: Any) -> None:
         """Write the fitted model to one file (or a ``.zarr`` folder) that :func:`load` reads."""
         check_is_fitted(self)
