@@ -18,11 +18,12 @@ from streamgp.likelihoods.ordinal import Ordinal
 from streamgp.likelihoods.poisson import Poisson
 from streamgp.likelihoods.probit import Probit
 from streamgp.likelihoods.registry import register_likelihood
-from streamgp.likelihoods.serialization import likelihood_from_json
+from streamgp.likelihoods.serialization import NAMED_LIKELIHOODS, likelihood_from_json
 from streamgp.likelihoods.softmax import Softmax
 from streamgp.likelihoods.student import StudentT
 
 __all__ = [
+    "NAMED_LIKELIHOODS",
     "Custom",
     "Domain",
     "Gaussian",

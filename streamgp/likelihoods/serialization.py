@@ -37,6 +37,9 @@ _KINDS: dict[str, type[Likelihood | JointLikelihood]] = {
     )
 }
 
+NAMED_LIKELIHOODS = {name.lower(): kind for name, kind in _KINDS.items()}
+"""Likelihoods that can be asked for by name, with their default parameters."""
+
 
 def _is_log_density(function: Callable[..., Any]) -> bool:
     """Whether the function wants two positional arguments (targets, latent); a factory wants none."""
