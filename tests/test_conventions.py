@@ -177,8 +177,9 @@ def test_partial_fits_refuse_what_they_cannot_learn(moons, model):
         StreamGPClassifier(**PARTIAL).partial_fit(X, np.where(X[:, 0] > 0, y, "far"), ["left", "right"])
     with pytest.raises(TargetError, match="first batch is of class 'up'"):
         StreamGPClassifier(**PARTIAL).partial_fit(X, y, ["left", "right", "up"])
-    with pytest.raises(ParameterError, match="only where partial_fit began"):
-        model.partial_fit(X, y)
+    stored = StreamGPClassifier(**PARTIAL).fit_stream((X, y))
+    with pytest.raises(ParameterError, match="only where partial_fit or fit began"):
+        stored.partial_fit(X, y)
     begun = StreamGPClassifier(**PARTIAL).partial_fit(X, y, ["left", "right"])
     with pytest.raises(ParameterError, match="others than before"):
         begun.partial_fit(X, y, ["left", "up"])
@@ -191,3 +192,12 @@ def test_real_targets_are_learned_in_batches(moons):
     y = np.sin(X[:, 0])
     found = StreamGPRegressor(**PARTIAL).partial_fit(X[:150], y[:150]).partial_fit(X[150:], y[150:])
     np.testing.assert_array_equal(found.predict(X), StreamGPRegressor(**PARTIAL).fit(X, y).predict(X))
+
+
+def test_batches_follow_a_fit_in_memory(moons):
+    X, y = moons
+    model = StreamGPClassifier(**PARTIAL).fit(X[:200], y[:200])
+    known = {tuple(row) for row in X[model.active_rows_]}
+    model.partial_fit(X[200:], y[200:])
+    assert known & {tuple(row) for row in model._remembered.features} == known
+    assert model.score(X, y) > 0.85
