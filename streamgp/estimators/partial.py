@@ -74,8 +74,8 @@ def with_earlier(
     earlier: Remembered | None = getattr(estimator, "_remembered", None)
     if earlier is None and hasattr(estimator, "model_"):
         raise ParameterError(
-            "partial_fit goes on only where partial_fit or fit began: fit_stream and load keep no rows of their "
-            "own. Begin with partial_fit, or give all rows to fit_stream"
+            "partial_fit goes on only where partial_fit or fit began: fit_stream and load keep no rows of "
+            "their own. Begin with partial_fit, or give all rows to fit_stream"
         )
     seen = 0 if earlier is None else round(earlier.weights.sum())
     keys = np.random.default_rng([seed, seen]).random(len(features))
