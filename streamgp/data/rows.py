@@ -16,6 +16,11 @@ from streamgp.errors import ArrayNotFoundError, ChunkReadError, StoreError, Unsu
 COMPLETE = "streamgp_complete"
 """Attribute of a group: every chunk of its arrays was written, so one that is absent was lost."""
 
+FEATURE_NAMES = "feature_names"
+"""Attribute of a group: a name for each feature."""
+RECIPE = "streamgp_columns"
+"""Attribute of a group: how its features were made from raw columns."""
+
 Store = Any
 """A path or URL of a Zarr group, a ``zarr.Group``, or a pair of arrays (NumPy, Zarr, Dask)."""
 
