@@ -56,7 +56,7 @@ class Number:
         absent: BoolArray = np.isnan(values)
         out[:, 0] = np.where(absent, self.fill_value, values) if absent.any() else values
         if not np.isfinite(out[:, 0]).all():
-            raise TableError(f"column {self.column!r} holds infinity: replace it, or make it a missing value")
+            raise TableError("it holds infinity: replace it, or make it a missing value")
         return absent
 
 

@@ -57,7 +57,10 @@ class ColumnRecipe:
             width = len(encoding.names)
             # A strided view would be written in float32: whether a number is finite is asked in float64.
             values = np.empty((n_rows, width))
-            absent = encoding.fill(batch[encoding.column], values, folds)
+            try:
+                absent = encoding.fill(batch[encoding.column], values, folds)
+            except TableError as error:
+                raise TableError(f"column {encoding.column!r}: {error}") from error
             out[:, place : place + width] = values
             place += width
             if encoding.column in self.indicators:
@@ -65,7 +68,7 @@ class ColumnRecipe:
                 place += 1
             elif self.refuses_missing and absent.any():
                 raise TableError(
-                    f"column {encoding.column!r} has missing values, which missing='refuse' does not allow"
+                    f"column {encoding.column!r}: values are missing, which missing='refuse' does not allow"
                 )
         return out
 

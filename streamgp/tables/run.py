@@ -45,10 +45,10 @@ def run(sources: Any, out: str | os.PathLike[str], request: Request) -> Summary:
 
 def _target_dtype(recipe: ColumnRecipe, survey: Survey) -> np.dtype[Any]:
     """The NumPy type that holds every target."""
-    if recipe.target.kind != "label":
-        return np.dtype(recipe.target.stored_dtype)
-    assert survey.target.distinct is not None
-    dtype: np.dtype[Any] = np.array(sorted(survey.target.distinct)).dtype
+    dtype: np.dtype[Any] = np.dtype(recipe.target.stored_dtype)
+    if recipe.target.kind == "label":
+        assert survey.target.distinct is not None
+        dtype = np.array(sorted(survey.target.distinct)).dtype
     return dtype
 
 

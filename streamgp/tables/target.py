@@ -33,11 +33,10 @@ class Target:
             labels = as_labels(array)
             names = np.array([*labels.names, ""])
             return names[labels.codes], labels.codes >= 0
-        if kind_of(array.type) != "number":
-            raise TableError(
-                f"the target {self.column!r} is of type {array.type}, but the model learned numbers"
-            )
-        numbers = as_numbers(array)
+        try:
+            numbers = as_numbers(array)
+        except TableError as error:
+            raise TableError(f"the target {self.column!r}: {error}") from error
         present: BoolArray = ~np.isnan(numbers)
         if np.isinf(numbers).any():
             raise TableError(

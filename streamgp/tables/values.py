@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from streamgp.arrays import BoolArray, FloatArray, IntArray
+from streamgp.errors import TableError
 from streamgp.tables.sources import is_text
 
 Kind = Literal["number", "label", "date", "empty", "other"]
@@ -43,6 +44,7 @@ def kind_of(type_: pa.DataType) -> Kind:
 
 def as_numbers(array: pa.Array) -> FloatArray:
     """Numbers as float64, durations in seconds; NaN where missing.  Shape: (rows,)."""
+    _check(array, "number", "numbers")
     if pa.types.is_duration(array.type):
         return _floats(array.cast(pa.duration("us")).cast(pa.int64())) / 1e6
     return _floats(array)
@@ -50,6 +52,9 @@ def as_numbers(array: pa.Array) -> FloatArray:
 
 def as_days(array: pa.Array) -> FloatArray:
     """Days since 1970 by the local clock of the column (times: parts of a day); NaN where missing."""
+    _check(array, "date", "dates or times")
+    if pa.types.is_null(array.type):
+        return np.full(len(array), np.nan)
     if pa.types.is_time(array.type):
         return _floats(array.cast(pa.time64("us")).cast(pa.int64())) / _MICROSECONDS
     if pa.types.is_date(array.type):
@@ -60,6 +65,8 @@ def as_days(array: pa.Array) -> FloatArray:
 
 def as_labels(array: pa.Array) -> Labels:
     """Labels as strings, those of numbers too: 3 and 3.0 are one label."""
+    if pa.types.is_null(array.type):
+        return Labels(np.full(len(array), -1), [])
     coded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
     codes = coded.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
     names: dict[str, int] = {}
@@ -70,6 +77,11 @@ def as_labels(array: pa.Array) -> Labels:
     if places != list(range(len(places))):  # a missing value in the dictionary, or one label twice
         codes = np.array([*places, -1], np.int64)[codes]
     return Labels(codes, list(names))
+
+
+def _check(array: pa.Array, kind: Kind, meant: str) -> None:
+    if kind_of(array.type) not in (kind, "empty"):
+        raise TableError(f"its values are of type {array.type}, not {meant}")
 
 
 def _text(value: object) -> str:
