@@ -31,11 +31,13 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to arrays in memory, or to Dask arrays; ``sample_weight`` as for :meth:`fit_stream`."""
+        names = None
         if not isinstance(X, dask.array.Array):
             X, y = validate_data(self, X, y, dtype="numeric", accept_sparse=False)
             check_classification_targets(y)
+            names = getattr(self, "feature_names_in_", None)
             y = np.asarray(y, dtype=str) if y.dtype.kind == "O" else y
-        return self.fit_stream((X, y), sample_weight=sample_weight)
+        return self._fit((X, y), "X", "y", sample_weight, names)
 
     @property
     def _predictive(self) -> ClassPredictive:

@@ -33,9 +33,11 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
 
         Targets are centred and scaled, predictions mapped back.
         """
+        names = None
         if not isinstance(X, dask.array.Array):
             X, y = validate_data(self, X, y, dtype="numeric", y_numeric=True)
-        return self.fit_stream((X, y), sample_weight=sample_weight)
+            names = getattr(self, "feature_names_in_", None)
+        return self._fit((X, y), "X", "y", sample_weight, names)
 
     @property
     def _predictive(self) -> RealPredictive:

@@ -39,14 +39,19 @@ class Block(NamedTuple):
 
     part: str
     features: Array
-    targets: Array
+    targets: Array | None
     keys: NDArray[np.uint64]
 
 
 def encode_batch(recipe: ColumnRecipe, draws: RowDraws, start: int, batch: Columns) -> list[Block]:
-    """The rows of a batch that have a target, by part; training rows get means out of fold."""
-    values, present = recipe.target.values(batch[recipe.target.column])
-    stop = start + len(present)
+    """The rows of a batch by part, without those whose target is missing; training rows have folds.
+
+    Where the target is not among the columns, all rows are there, without one.
+    """
+    stop = start + len(next(iter(batch.values())))
+    values, present = None, np.ones(stop - start, bool)
+    if recipe.target.column in batch:
+        values, present = recipe.target.values(batch[recipe.target.column])
     keys, folds, in_test = draws.order(start, stop), draws.folds(start, stop), draws.in_test(start, stop)
     blocks = []
     for part, rows in (("", present & ~in_test), (TEST, present & in_test)):
@@ -54,7 +59,7 @@ def encode_batch(recipe: ColumnRecipe, draws: RowDraws, start: int, batch: Colum
             chosen = pa.array(rows)
             here = batch if rows.all() else {name: array.filter(chosen) for name, array in batch.items()}
             features = recipe.encode(here, None if part else folds[rows])
-            blocks.append(Block(part, features, values[rows], keys[rows]))
+            blocks.append(Block(part, features, None if values is None else values[rows], keys[rows]))
     return blocks
 
 
@@ -68,6 +73,7 @@ class Plan:
     budget: int
     shuffled_targets: np.dtype[Any] | None = None
     """Type of targets on their way through the shuffle; None: the rows stay in order."""
+    with_target: bool = True
 
     @property
     def row_bytes(self) -> int:
@@ -87,9 +93,10 @@ def make_plan(
     asked_rows: int | None,
     budget: int,
     shuffled_targets: np.dtype[Any] | None = None,
+    with_target: bool = True,
 ) -> Plan:
     """Settle the rows of a chunk; refuse where they do not fit into the budget."""
-    plan = Plan(recipe, parts, 1, budget, shuffled_targets)
+    plan = Plan(recipe, parts, 1, budget, shuffled_targets, with_target)
     n_rows, most = parts[""], min(CHUNK_BYTES, budget // 40)
     rows = min(n_rows, asked_rows or rows_per_chunk(n_rows, plan.row_bytes, most))
     needed = CHUNKS_HELD * rows * plan.row_bytes + 8 * BATCH_BYTES * available_threads()
@@ -132,7 +139,9 @@ def write_parts(folder: Path, plan: Plan, blocks: Iterable[list[Block]], pool: T
     root = zarr.open_group(folder, mode="w-")
     groups = {part: root.create_group(part) if part else root for part in plan.parts}
     writers = {
-        part: PartWriter(groups[part], plan.recipe, n_rows, min(plan.chunk_rows, n_rows), pool)
+        part: PartWriter(
+            groups[part], plan.recipe, n_rows, min(plan.chunk_rows, n_rows), pool, plan.with_target
+        )
         for part, n_rows in plan.parts.items()
     }
     if plan.shuffled_targets is None:
@@ -155,6 +164,7 @@ def _shuffled(
         for part in plan.parts
     }
     for block in chain.from_iterable(blocks):
+        assert block.targets is not None
         buckets[block.part].add(block.keys, block.features, block.targets)
     for part, spilled in buckets.items():
         for features, targets in spilled.blocks():
