@@ -19,6 +19,7 @@ from streamgp.errors import ParameterError
 from streamgp.inference.inducing.basis import Approximation
 from streamgp.kernels import Kernel, kernel_from_json
 from streamgp.likelihoods import JointLikelihood, Likelihood, likelihood_from_json
+from streamgp.passes.progress import Progress
 from streamgp.posterior import Precision
 from streamgp.posterior.precision import check_precision
 from streamgp.selection import FPASS, IVM, PASS, EvidenceGain, Kmeans, Random
@@ -168,7 +169,7 @@ class FitSettings:
     client: Any
     checkpoint: Any
     scratch: Any
-    progress: bool | None
+    progress: bool | Progress | None
 
     @property
     def shared(self) -> bool:
@@ -227,6 +228,13 @@ def check_together(settings: FitSettings) -> None:
             isinstance(settings.likelihood, JointLikelihood) and settings.multiclass != "joint",
             f"likelihood={type(settings.likelihood).__name__}(...)",
             "multiclass='joint'",
+        ),
+        (
+            settings.kernel is not None
+            and settings.kernel.has_white_noise
+            and getattr(inference, "residual", 1.0) == 0.0,
+            f"kernel={settings.kernel!r}, whose white noise is residual variance,",
+            "a residual above 0",
         ),
         (
             isinstance(inference, FITC)

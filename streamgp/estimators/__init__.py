@@ -38,7 +38,9 @@ def load(path: Any) -> Estimator:
     header, arrays = read_record(path, kind="model")
     model = Model.from_record(header, arrays)
     parameters = {name: parameter_from_json(value) for name, value in header["parameters"].items()}
-    return _kind(model)(**parameters)._adopt(model, header["history"], header["recipe"])
+    return _kind(model)(**parameters)._adopt(
+        model, header["history"], header["recipe"], header.get("about", {})
+    )
 
 
 def _kind(model: Model) -> type[Estimator]:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import dask
-from tqdm.auto import tqdm
 
 from streamgp.budget import return_large_allocations
 from streamgp.data import Rows, Span
 from streamgp.data.columns import load
 from streamgp.passes.block import Job, Reading, Visitor
+from streamgp.passes.progress import Progress
 from streamgp.passes.threads import Fold, Threads
 from streamgp.posterior import Snapshot
 
@@ -32,7 +32,7 @@ class PassSettings:
     rows_per_block: int
     tasks_in_flight: int
     client: Any = None
-    progress: bool | None = None
+    progress: bool | Progress | None = None
 
 
 def visit_span(job: Job, span: Span, features_piece: Any, targets_piece: Any) -> Any:
@@ -67,12 +67,9 @@ def run_pass(
     return_large_allocations()
     chosen = list(rows.spans() if spans is None else spans)
     job = Job(visitor, reading, snapshot, settings.rows_per_block)
-    hidden = None if settings.progress is None else not settings.progress  # None: silent unless a terminal
-    with tqdm(
-        total=sum(s.rows for s in chosen), desc=label, unit="row", unit_scale=True, disable=hidden
-    ) as bar:
+    with Progress.of(settings.progress).passing(sum(span.rows for span in chosen), label) as advance:
         lengths = iter([span.rows for span in chosen])
-        fold = _folder(settings, snapshot, lambda: bar.update(next(lengths)))
+        fold = _folder(settings, snapshot, lambda: advance(next(lengths)))
         result: T = fold(visit_span, job, ((span, *rows.pieces(span)) for span in chosen), visitor.merge)
     return result
 
