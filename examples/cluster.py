@@ -16,7 +16,8 @@ settings = {"n_active": 60, "memory_budget": "64MiB", "learn_hyperparameters": F
 here = streamgp.fit_stream(path, **settings)
 
 # Any client will do: of a laptop as here, of a batch system, of a cloud. It is used as long as it is current.
-with LocalCluster(n_workers=2, processes=False, dashboard_address=None) as cluster, Client(cluster):
+local = {"processes": False, "host": "127.0.0.1", "dashboard_address": "127.0.0.1:0"}
+with LocalCluster(n_workers=2, **local) as cluster, Client(cluster):
     there = streamgp.fit_stream(path, **settings)
     print(f"error {there.evaluate_stream(path).error:.3f} on {len(cluster.workers)} workers")
 
