@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -15,6 +15,11 @@ from streamgp.errors import ArrayNotFoundError, ChunkReadError, StoreError, Unsu
 
 COMPLETE = "streamgp_complete"
 """Attribute of a group: every chunk of its arrays was written, so one that is absent was lost."""
+
+FEATURE_NAMES = "feature_names"
+"""Attribute of a group: a name for each feature."""
+RECIPE = "streamgp_columns"
+"""Attribute of a group: how its features were made from raw columns."""
 
 Store = Any
 """A path or URL of a Zarr group, a ``zarr.Group``, or a pair of arrays (NumPy, Zarr, Dask)."""
@@ -45,6 +50,8 @@ class Rows:
     targets: Column | None
     span_rows: int
     written_completely: bool = False
+    feature_names: tuple[str, ...] | None = None
+    column_recipe: Mapping[str, Any] | None = None  # how features were made from raw columns
 
     @property
     def n_rows(self) -> int:
@@ -116,12 +123,15 @@ def open_rows(store: Store, x: str = "X", y: str | None = "y") -> Rows:
     Zarr, Dask). ``y=None`` opens features alone: then a single array is accepted too.
     """
     written_completely = False
+    names, recipe = None, None
     targets: Column | None
     if isinstance(store, tuple | list) and len(store) == 2 and y is not None:
         features, targets = as_column(store[0], x), as_column(store[1], y)
+        names = getattr(store[0], "columns", None)
     elif isinstance(store, str | os.PathLike | zarr.Group):
         group = _open_group(store)
         written_completely = bool(group.attrs.get(COMPLETE, False))
+        names, recipe = group.attrs.get(FEATURE_NAMES), group.attrs.get(RECIPE)
         features = as_column(_member(group, x), x)
         targets = None if y is None else as_column(_member(group, y), y)
     elif y is None and hasattr(store, "shape"):
@@ -132,19 +142,28 @@ def open_rows(store: Store, x: str = "X", y: str | None = "y") -> Rows:
             f"zarr.Group, or a pair of arrays (X, y)"
         )
     _check(features, targets)
-    return Rows(features, targets, features.chunk_rows, written_completely)
+    names = _checked_names(names, features)
+    return Rows(features, targets, features.chunk_rows, written_completely, names, recipe)
 
 
 def _open_group(store: str | os.PathLike[str] | zarr.Group) -> zarr.Group:
     if isinstance(store, zarr.Group):
         return store
+    path = os.fspath(store)
     try:
-        return zarr.open_group(os.fspath(store), mode="r")
-    except (FileNotFoundError, KeyError, ValueError) as error:
+        return zarr.open_group(path, mode="r")
+    except (FileNotFoundError, KeyError, ValueError, OSError) as error:
         raise StoreError(
-            f"there is no Zarr group at {os.fspath(store)!r} ({error}); give the folder or URL of a group "
-            f"that holds the features and the targets as two arrays"
+            f"there is no Zarr group at {path!r} ({error}); give the folder or URL of a group that holds the "
+            f"features and the targets as two arrays. A table (Parquet, CSV, ...) becomes one by "
+            f"streamgp.ingest({path!r}, 'new.zarr', target='...'), or by the command streamgp ingest"
         ) from error
+
+
+def _checked_names(names: Any, features: Column) -> tuple[str, ...] | None:
+    """Names of features where they are strings, one for each."""
+    known = () if names is None else tuple(names)
+    return known if len(known) == features.shape[1] and all(isinstance(name, str) for name in known) else None
 
 
 def _member(group: zarr.Group, name: str) -> zarr.Array:

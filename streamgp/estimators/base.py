@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamgp.arrays import Array, FloatArray
 from streamgp.budget import parse_size
 from streamgp.data import ClassTargets, Rows, open_rows
 from streamgp.data.rows import Store
+from streamgp.data.sample import take_sample
 from streamgp.data.standardize import Standardize
 from streamgp.data.targets import Task
-from streamgp.errors import ParameterError
+from streamgp.errors import MissingExtraError, ParameterError
+from streamgp.estimators.columns import encoded, opened
 from streamgp.estimators.nested import nested, replaced
 from streamgp.estimators.running import n_threads, running
 from streamgp.kernels import Kernel
@@ -29,6 +32,7 @@ from streamgp.persistence import write_record
 from streamgp.posterior import Marginals, Precision
 from streamgp.posterior.model import Model
 from streamgp.settings import Inference, Selection, fit_settings, parameter_to_json
+from streamgp.tables.formats import is_frame, is_raw
 from streamgp.training.fit import Fitted, fit
 from streamgp.training.plan import Demand, make_plan
 from streamgp.training.preview import Preview, preview
@@ -113,6 +117,9 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     ----------
     classes_, n_features_in_
         As usual.
+    feature_names_in_ : array of str
+        Where the store or the data frame has names; features made by :func:`streamgp.ingest` have those of
+        their columns ("city=Rome").
     active_rows_ : array
         Row numbers of the active sets, one class after the other, in the order of inclusion; inducing inputs
         that are no rows (centres, or learned) are not among them.
@@ -200,7 +207,14 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         ``sample_weight``, one number a row, in memory, goes with "fitc": a row of weight 2 counts as two
         equal rows do.
         """
-        return self._adopt(*fit_store(self, store, x, y, self.task, sample_weight))
+        return self._fit(store, x, y, sample_weight)
+
+    def _fit(self, store: Store, x: str, y: str, weight: Any, names: Sequence[str] | None = None) -> Self:
+        """Fit; ``names`` are those of features that have lost theirs on their way to an array."""
+        fitted = fit_store(self, store, x, y, self.task, weight)
+        if names is not None:
+            fitted = fitted._replace(model=replace(fitted.model, feature_names=tuple(names)))
+        return self._adopt(*fitted)
 
     def plan_stream(self, store: Store, x: str = "X", y: str = "y", *, task: Task | None = None) -> Preview:
         """The recipe and the memory of a fit to a store; a few chunks are read, nothing is learned."""
@@ -240,8 +254,20 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         try:
             from streamgp.report import write_report
         except ImportError as error:
-            raise ImportError(f'{error.name} is missing: pip install "streamgp[report]"') from error
-        write_report(self, path, data, x, y)
+            raise MissingExtraError(
+                f"a report needs {error.name}, which is not installed: pip install 'streamgp[report]'"
+            ) from error
+        if data is None:
+            write_report(self, path)
+            return
+        with opened(self, data, x, y) as rows:
+            score = self._visit(*self._planned(rows), self._evaluation)
+            write_report(self, path, score, take_sample(rows, seed=0))
+
+    @property
+    def _evaluation(self) -> Visitor[Any]:
+        """The visitor that scores the model."""
+        raise NotImplementedError
 
     def save(self, path: Any) -> None:
         """Write the fitted model to one file (or a ``.zarr`` folder) that :func:`load` reads."""
@@ -258,6 +284,9 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         """Take over what a fit has learned."""
         self.model_, self.history_, self.recipe_, self.about_ = model, list(history), recipe, about
         self.n_features_in_ = model.snapshot.active_inputs.shape[1]
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        if model.feature_names is not None:
+            self.feature_names_in_ = np.array(model.feature_names, dtype=object)
         self.active_rows_, self.kernel_ = model.active_rows, model.snapshot.kernel
         self.likelihood_: Any = model.predictive.likelihoods
         if isinstance(model.targets, ClassTargets):
@@ -299,9 +328,19 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     def _marginals(self, X: Any, with_variance: bool = True) -> Marginals:
         """Latent marginals of rows in memory, inside the budget."""
         check_is_fitted(self)
-        features = validate_data(self, X, dtype="numeric", reset=False)
-        rows = self._planned(open_rows(features, y=None))
+        rows = self._planned(open_rows(self._features(X), y=None))
         return concatenate(self._visit(*rows, CollectMarginals(with_variance)))
+
+    def _features(self, X: Any) -> Array:
+        """Rows as an array of features; raw columns are encoded as those of the training store were."""
+        features: Array
+        if is_raw(X) and (self.model_.column_recipe is not None or not is_frame(X)):
+            return encoded(self.model_, X)
+        if self.model_.column_recipe is not None:  # an array of features that are made already
+            features = check_array(X, dtype="numeric")
+        else:
+            features = validate_data(self, X, dtype="numeric", reset=False)
+        return features
 
     def _by_block(
         self,
@@ -321,7 +360,8 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     def _evaluate(self, store: Store, x: str, y: str, visitor: Visitor[T]) -> T:
         """One pass of a visitor that compares predictions with the targets of a store."""
         check_is_fitted(self)
-        return self._visit(*self._planned(open_rows(store, x, y)), visitor)
+        with opened(self, store, x, y) as rows:
+            return self._visit(*self._planned(rows), visitor)
 
     def _write(
         self,
@@ -334,9 +374,10 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         """Write what ``predict`` makes of every row of a store to a new Zarr group with these attributes."""
         check_is_fitted(self)
-        rows, settings = self._planned(open_rows(store, x, None))
-        with output_group(out, rows, columns, attributes) as arrays:
-            self._visit(rows, settings, PredictionWriter(predict, arrays))
+        with opened(self, store, x, None) as features:
+            rows, settings = self._planned(features)
+            with output_group(out, rows, columns, attributes) as arrays:
+                self._visit(rows, settings, PredictionWriter(predict, arrays))
 
 
 def fit_store(
@@ -348,7 +389,10 @@ def fit_store(
         parameters["kernel"] = estimator.kernel_
     with running(estimator.n_jobs, estimator.verbose):
         settings = fit_settings(parameters, _seed(estimator.random_state), weight)
-        return fit(open_rows(store, x, y), task, settings)
+        rows = open_rows(store, x, y)
+        fitted = fit(rows, task, settings)
+    named = replace(fitted.model, feature_names=rows.feature_names, column_recipe=rows.column_recipe)
+    return fitted._replace(model=named)
 
 
 def _seed(random_state: Any) -> int:

@@ -31,11 +31,13 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to arrays in memory, or to Dask arrays; ``sample_weight`` as for :meth:`fit_stream`."""
+        names = None
         if not isinstance(X, dask.array.Array):
             X, y = validate_data(self, X, y, dtype="numeric", accept_sparse=False)
             check_classification_targets(y)
+            names = getattr(self, "feature_names_in_", None)
             y = np.asarray(y, dtype=str) if y.dtype.kind == "O" else y
-        return self.fit_stream((X, y), sample_weight=sample_weight)
+        return self._fit((X, y), "X", "y", sample_weight, names)
 
     @property
     def _predictive(self) -> ClassPredictive:
@@ -89,12 +91,16 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         names = {"classes": self.classes_.tolist()}
         self._write(store, x, out, columns, partial(_class_columns, self._predictive), names)
 
+    @property
+    def _evaluation(self) -> ClassEvaluation:
+        return ClassEvaluation(self._predictive, tuple(self.classes_.tolist()))
+
     def evaluate_stream(self, store: Store, x: str = "X", y: str = "y") -> ClassScore:
         """Error, log loss, AUC, Brier score, calibration and rejection curve on a store, in one pass.
 
         Its ``baseline`` always predicts the shares of the classes; ``to_dict()`` suits JSON.
         """
-        return self._evaluate(store, x, y, ClassEvaluation(self._predictive, tuple(self.classes_.tolist())))
+        return self._evaluate(store, x, y, self._evaluation)
 
 
 def _class_columns(predictive: ClassPredictive, marginals: Marginals) -> Mapping[str, Array]:

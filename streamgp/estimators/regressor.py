@@ -33,9 +33,11 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
 
         Targets are centred and scaled, predictions mapped back.
         """
+        names = None
         if not isinstance(X, dask.array.Array):
             X, y = validate_data(self, X, y, dtype="numeric", y_numeric=True)
-        return self.fit_stream((X, y), sample_weight=sample_weight)
+            names = getattr(self, "feature_names_in_", None)
+        return self._fit((X, y), "X", "y", sample_weight, names)
 
     @property
     def _predictive(self) -> RealPredictive:
@@ -64,12 +66,16 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
         columns = {name: ((), np.dtype(np.float64)) for name in ("mean", "variance")}
         self._write(store, x, out, columns, partial(_real_columns, self._predictive))
 
+    @property
+    def _evaluation(self) -> RealEvaluation:
+        return RealEvaluation(self._predictive)
+
     def evaluate_stream(self, store: Store, x: str = "X", y: str = "y") -> RealScore:
         """Root mean squared error, log density and coverage of intervals on a store, in one pass.
 
         Its ``baseline`` always predicts the mean and variance of the targets; ``to_dict()`` suits JSON.
         """
-        return self._evaluate(store, x, y, RealEvaluation(self._predictive))
+        return self._evaluate(store, x, y, self._evaluation)
 
 
 def _real_columns(predictive: RealPredictive, marginals: Marginals) -> Mapping[str, Array]:
