@@ -14,7 +14,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from streamgp.arrays import Array, FloatArray
 from streamgp.budget import parse_size
 from streamgp.data import ClassTargets, Rows, open_rows
-from streamgp.data.rows import Store
+from streamgp.data.fingerprint import fingerprint
+from streamgp.data.lazy import is_lazy
+from streamgp.data.missing import warn_of_absent
+from streamgp.data.rows import Names, Store
 from streamgp.data.sample import take_sample
 from streamgp.data.standardize import Standardize
 from streamgp.data.targets import Task
@@ -25,10 +28,11 @@ from streamgp.estimators.running import n_threads, running
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.passes import CollectMarginals, PassSettings, PredictionWriter, Reading, Visitor, run_pass
+from streamgp.passes.bad_rows import LeaveOutBadRows, check_on_bad_rows, warn_of_bad_rows
 from streamgp.passes.marginals import concatenate
-from streamgp.passes.prediction import Columns, Predictions, output_group
+from streamgp.passes.prediction import IDENTITY, Columns, Predictions, output_group
 from streamgp.passes.progress import Progress
-from streamgp.persistence import write_record
+from streamgp.persistence import record_digest, write_record
 from streamgp.posterior import Marginals, Precision
 from streamgp.posterior.model import Model
 from streamgp.settings import Inference, Selection, fit_settings, parameter_to_json
@@ -201,17 +205,36 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
                 setattr(self, owner, replaced(getattr(self, owner), path, value, name))
         return self
 
-    def fit_stream(self, store: Store, x: str = "X", y: str = "y", *, sample_weight: Any = None) -> Self:
-        """Fit to a Zarr group (path, URL or ``zarr.Group``) or to a pair of arrays, chunk by chunk.
+    def fit_stream(
+        self,
+        store: Store,
+        x: Names = "X",
+        y: str = "y",
+        *,
+        sample_weight: Any = None,
+        allow_missing_chunks: bool = False,
+    ) -> Self:
+        """Fit to a Zarr group (path, URL, group, Zarr store), an ``xarray.Dataset`` or a pair of arrays.
 
+        All are read chunk by chunk. ``x`` is the name of one array, or a list of arrays of one column each.
         ``sample_weight``, one number a row, in memory, goes with "fitc": a row of weight 2 counts as two
-        equal rows do.
+        equal rows do. Chunks that must have been lost are refused; ``allow_missing_chunks`` reads them as the
+        fill value.
         """
-        return self._fit(store, x, y, sample_weight)
+        return self._fit(store, x, y, sample_weight, allow_missing_chunks=allow_missing_chunks)
 
-    def _fit(self, store: Store, x: str, y: str, weight: Any, names: Sequence[str] | None = None) -> Self:
+    def _fit(
+        self,
+        store: Store,
+        x: Names,
+        y: str,
+        weight: Any,
+        *,
+        allow_missing_chunks: bool = False,
+        names: Sequence[str] | None = None,
+    ) -> Self:
         """Fit; ``names`` are those of features that have lost theirs on their way to an array."""
-        fitted = fit_store(self, store, x, y, self.task, weight)
+        fitted = fit_store(self, store, x, y, self.task, weight, allow_missing_chunks)
         if names is not None:
             fitted = fitted._replace(model=replace(fitted.model, feature_names=tuple(names)))
         return self._adopt(*fitted)
@@ -319,11 +342,14 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         settings = PassSettings(plan.rows_per_block, plan.tasks_in_flight, self.client, self.progress)
         return rows.cut(plan.span_rows), settings
 
-    def _visit(self, rows: Rows, settings: PassSettings, visitor: Visitor[T]) -> T:
+    def _visit(
+        self, rows: Rows, settings: PassSettings, visitor: Visitor[T], on_bad_rows: str = "raise", **how: Any
+    ) -> T:
         """One pass of the fitted model over rows."""
         model = self.model_
-        reading = Reading(model.standardizer, model.targets, model.snapshot.dtype)
-        return run_pass(rows, visitor, settings, reading=reading, snapshot=model.snapshot, label="predict")
+        how |= {"reading": Reading(model.standardizer, model.targets, model.snapshot.dtype)}
+        how |= {"on_bad_rows": check_on_bad_rows(on_bad_rows), "snapshot": model.snapshot, "label": "predict"}
+        return run_pass(rows, visitor, settings, **how)
 
     def _marginals(self, X: Any, with_variance: bool = True) -> Marginals:
         """Latent marginals of rows in memory, inside the budget."""
@@ -331,16 +357,16 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         rows = self._planned(open_rows(self._features(X), y=None))
         return concatenate(self._visit(*rows, CollectMarginals(with_variance)))
 
-    def _features(self, X: Any) -> Array:
+    def _features(self, X: Any) -> Any:
         """Rows as an array of features; raw columns are encoded as those of the training store were."""
-        features: Array
-        if is_raw(X) and (self.model_.column_recipe is not None or not is_frame(X)):
+        recipe = self.model_.column_recipe
+        if is_raw(X) and (recipe is not None or not is_frame(X)):
             return encoded(self.model_, X)
-        if self.model_.column_recipe is not None:  # an array of features that are made already
-            features = check_array(X, dtype="numeric")
-        else:
-            features = validate_data(self, X, dtype="numeric", reset=False)
-        return features
+        if is_lazy(X):
+            return X
+        if recipe is not None:  # features that are made already; raw columns have the names
+            return check_array(X, dtype="numeric")
+        return validate_data(self, X, dtype="numeric", reset=False)
 
     def _by_block(
         self,
@@ -357,31 +383,59 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         chunks = (features.chunks[0], (columns,))
         return features.map_blocks(predict, dtype=dtype, chunks=chunks, meta=np.empty((0, columns), dtype))
 
-    def _evaluate(self, store: Store, x: str, y: str, visitor: Visitor[T]) -> T:
+    def _evaluate(
+        self,
+        store: Store,
+        x: Names,
+        y: str,
+        visitor: Visitor[T],
+        on_bad_rows: str,
+        allow_missing_chunks: bool,
+    ) -> T:
         """One pass of a visitor that compares predictions with the targets of a store."""
         check_is_fitted(self)
-        with opened(self, store, x, y) as rows:
-            return self._visit(*self._planned(rows), visitor)
+        with opened(self, store, x, y, allow_missing_chunks) as found:
+            rows, settings = self._planned(found)
+            warn_of_absent(*rows.check_chunks())
+            counted: tuple[T, int] = self._visit(rows, settings, LeaveOutBadRows(visitor), on_bad_rows)
+        warn_of_bad_rows(counted[1], "are left out of the score")
+        return counted[0]
 
     def _write(
         self,
         store: Store,
-        x: str,
+        x: Names,
         out: Any,
         columns: Columns,
         predict: Callable[[Marginals], Predictions],
+        on_bad_rows: str,
+        allow_missing_chunks: bool,
         attributes: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write what ``predict`` makes of every row of a store to a new Zarr group with these attributes."""
+        """Write what ``predict`` makes of every row of a store to a new Zarr group, or go on doing so."""
         check_is_fitted(self)
-        with opened(self, store, x, None) as features:
-            rows, settings = self._planned(features)
-            with output_group(out, rows, columns, attributes) as arrays:
-                self._visit(rows, settings, PredictionWriter(predict, arrays))
+        with opened(self, store, x, None, allow_missing_chunks) as found:
+            rows, settings = self._planned(found)
+            warn_of_absent(*rows.check_chunks())
+            how = [fingerprint(rows.features), rows.span_rows, on_bad_rows]
+            identity = record_digest(*self.model_.to_record(), extra=how)
+            with output_group(out, rows, columns, {IDENTITY: identity, **(attributes or {})}) as output:
+                writer = PredictionWriter(predict, output.arrays)
+                bad = output.bad_rows
+                if output.spans:
+                    bad += self._visit(rows, settings, writer, on_bad_rows, spans=output.spans)[1]
+                output.note_bad_rows(bad)
+        warn_of_bad_rows(bad, "have NaN as predictions, and -1 as label")
 
 
 def fit_store(
-    estimator: StreamGPEstimator, store: Store, x: str, y: str, task: Task, weight: Any = None
+    estimator: StreamGPEstimator,
+    store: Store,
+    x: Names,
+    y: str,
+    task: Task,
+    weight: Any = None,
+    allow_missing_chunks: bool = False,
 ) -> Fitted:
     """Fit a store with an estimator's parameters."""
     parameters = estimator.get_params(deep=False)
@@ -389,7 +443,7 @@ def fit_store(
         parameters["kernel"] = estimator.kernel_
     with running(estimator.n_jobs, estimator.verbose):
         settings = fit_settings(parameters, _seed(estimator.random_state), weight)
-        rows = open_rows(store, x, y)
+        rows = open_rows(store, x, y, allow_missing_chunks=allow_missing_chunks)
         fitted = fit(rows, task, settings)
     named = replace(fitted.model, feature_names=rows.feature_names, column_recipe=rows.column_recipe)
     return fitted._replace(model=named)

@@ -9,7 +9,7 @@ from typing import Any
 
 from streamgp.arrays import Array
 from streamgp.data import Rows, open_rows
-from streamgp.data.rows import Store
+from streamgp.data.rows import Names, Store
 from streamgp.errors import TableError
 from streamgp.posterior.model import Model
 from streamgp.tables.formats import is_raw, require_pyarrow
@@ -24,13 +24,15 @@ def encoded(model: Model, source: Any) -> Array:
 
 
 @contextmanager
-def opened(estimator: Any, store: Store, x: str, y: str | None) -> Iterator[Rows]:
+def opened(
+    estimator: Any, store: Store, x: Names, y: str | None, allow_missing_chunks: bool = False
+) -> Iterator[Rows]:
     """Rows of a store; raw columns become one, in a temporary folder, while the block lasts.
 
     Of raw columns the target is the one that the model learned, unless ``y`` names another.
     """
     if not is_raw(store):
-        yield open_rows(store, x, y)
+        yield open_rows(store, x, y, allow_missing_chunks=allow_missing_chunks)
         return
     recipe = _recipe(estimator.model_, store)
     from streamgp.tables import again  # only here: it needs pyarrow

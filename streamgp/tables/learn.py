@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial, reduce
@@ -119,10 +120,7 @@ def _recipe(
         request.missing == "refuse",
         choice.dropped,
     )
-    names = recipe.feature_names
-    doubled = (
-        sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-    )
+    doubled = [name for name, number in Counter(recipe.feature_names).items() if number > 1]
     if doubled:
         raise TableError(
             f"two features would have the same name: {', '.join(map(repr, doubled))}; rename columns"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +64,7 @@ def open_source(sources: Any) -> Source:
     if not opened:
         raise TableError("there is no source: give a path, a data frame, or a list of them")
     source = opened[0] if len(opened) == 1 else concatenated(opened)
-    doubled = sorted({name for name in source.schema.names if source.schema.names.count(name) > 1})
+    doubled = [name for name, number in Counter(source.schema.names).items() if number > 1]
     if doubled:
         raise TableError(f"{source.label} has columns of the same name: {', '.join(map(repr, doubled))}")
     return source

@@ -22,6 +22,7 @@ from streamgp.budget import format_size
 from streamgp.data.rows import COMPLETE
 from streamgp.errors import BudgetError, StoreError
 from streamgp.passes.run import available_threads
+from streamgp.persistence.atomic import discard, replacing, unfinished_in
 from streamgp.tables.keys import RowDraws
 from streamgp.tables.reader import BATCH_BYTES
 from streamgp.tables.recipe import ColumnRecipe
@@ -112,15 +113,13 @@ def make_plan(
 def appearing(out: Path) -> Iterator[Path]:
     """A hidden folder beside ``out`` that becomes it when the block ends without error.
 
-    What an earlier call left there when it was killed is removed first.
+    What earlier calls left there when they were killed is removed first.
     """
-    unfinished = out.with_name(f".{out.name}.unfinished")
-    shutil.rmtree(unfinished, ignore_errors=True)
-    try:
+    for left in unfinished_in(out.parent):
+        if left.name.startswith(f".{out.name}."):
+            discard(left)
+    with replacing(out) as unfinished:
         yield unfinished
-        unfinished.rename(out)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def new_place(out: str | os.PathLike[str]) -> Path:

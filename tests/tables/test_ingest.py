@@ -14,6 +14,7 @@ import pandas as pd
 import polars
 import pyarrow as pa
 import pyarrow.feather
+import pyarrow.parquet as pq
 import pytest
 import zarr
 
@@ -467,3 +468,43 @@ def test_times_and_zones_follow_the_local_clock():
     encodings.Date("t", 0.0, 0.0, ("day",)).fill(array, out)
     hours = np.array([1.0, 3.0])  # Rome is one hour ahead in winter, two in summer
     np.testing.assert_allclose(out[:, 1], np.sin(2 * np.pi * hours / 24), atol=1e-9)
+
+
+MEMORY = """
+import sys, streamgp
+from streamgp.budget import peak_memory
+settings = {"target": "y", "test": "10%", "shuffle": True, "memory_budget": "128MiB"}
+streamgp.ingest(sys.argv[1], sys.argv[3] + "/a.zarr", **settings)
+before = peak_memory()
+streamgp.ingest(sys.argv[2], sys.argv[3] + "/b.zarr", **settings)
+print(before, peak_memory())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read as Linux tells it")
+def test_memory_is_bounded_whatever_the_rows(tmp_path):
+    from benchmarks.scale.ingest import write_parquet
+
+    write_parquet(tmp_path / "small.parquet", 1000)
+    write_parquet(tmp_path / "large.parquet", 1_000_000)
+    paths = [str(tmp_path / name) for name in ("small.parquet", "large.parquet")]
+    command = [sys.executable, "-c", MEMORY, *paths, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    before, peak = map(int, done.stdout.split())
+    assert peak - before <= 128 * 2**20
+
+
+def test_flights_are_written_as_raw_columns(tmp_path):
+    from benchmarks.make_flights import main
+
+    main([str(tmp_path / "a.parquet"), str(tmp_path / "new.parquet"), "--rows", "2000", "--synthetic"])
+    table, new = (pq.read_table(tmp_path / name) for name in ("a.parquet", "new.parquet"))
+    assert len(table) + len(new) == 2000
+    assert table["origin"].null_count
+    summary = streamgp.ingest(tmp_path / "a.parquet", tmp_path / "a.zarr", target="late")
+    assert {column.name: column.done for column in summary.columns} == {
+        "departure": "date",
+        "distance": "number",
+        "origin": "target-mean",
+        "destination": "target-mean",
+    }
