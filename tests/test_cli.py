@@ -19,7 +19,16 @@ from streamgp.data.synthetic import write_store
 from streamgp.kernels import RBF, Linear
 from streamgp.settings import FPASS
 
-SMALL = ["--n-active", "64", "--learn-hyperparameters", "false", "--kernel", "RBF(4.0, 2.0)"]
+SMALL = [
+    "--n-active",
+    "64",
+    "--selection",
+    "ivm",
+    "--learn-hyperparameters",
+    "false",
+    "--kernel",
+    "RBF(4.0, 2.0)",
+]
 
 
 @pytest.fixture(scope="module")
@@ -138,7 +147,7 @@ def test_a_table_is_ingested_by_its_verb(table, capsys):
 def test_a_fit_of_a_table_keeps_a_cache_and_raw_columns_are_read_again(table, capsys):
     trips, model = table / "trips.parquet", table / "model.zip"
     command = ["fit", str(trips), "--target", "late", "-o", str(model), "--n-active", "40"]
-    fixed = ["--learn-hyperparameters", "false", "--kernel", "RBF(4.0, 2.0)"]
+    fixed = ["--selection", "ivm", "--learn-hyperparameters", "false", "--kernel", "RBF(4.0, 2.0)"]
     assert main([*command, *fixed]) == 0
     assert "is ingested to" in capsys.readouterr().err
     assert main([*command, *fixed]) == 0
@@ -208,7 +217,9 @@ def test_an_interrupted_fit_goes_on_where_it_stopped(tmp_path):
     write_store(tmp_path / "train.zarr", 4000, seed=0)
     output = tmp_path / "model.zip"
     command = [sys.executable, "-m", "streamgp", "fit", str(tmp_path / "train.zarr"), "-o", str(output)]
-    running = subprocess.Popen([*command, "--n-active", "60"], stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen(
+        [*command, "--n-active", "60", "--selection", "ivm"], stderr=subprocess.PIPE, text=True
+    )
     while not (tmp_path / "model.zip.checkpoint" / "LATEST").exists() and running.poll() is None:
         time.sleep(0.02)
     running.send_signal(signal.SIGINT)
@@ -216,7 +227,9 @@ def test_an_interrupted_fit_goes_on_where_it_stopped(tmp_path):
     assert running.returncode == 130
     assert "run the same command again to go on" in errors.splitlines()[-1]
     assert not output.exists()
-    done = subprocess.run([*command, "--n-active", "60"], capture_output=True, text=True)
+    done = subprocess.run(
+        [*command, "--n-active", "60", "--selection", "ivm"], capture_output=True, text=True
+    )
     assert done.returncode == 0
     assert "resumed at step" in done.stderr
     assert output.exists()
