@@ -15,7 +15,7 @@ from streamgp.arrays import Array, FloatArray
 from streamgp.budget import parse_size
 from streamgp.data import ClassTargets, Rows, open_rows
 from streamgp.data.fingerprint import fingerprint
-from streamgp.data.lazy import is_lazy
+from streamgp.data.lazy import as_dask, is_lazy
 from streamgp.data.missing import warn_of_absent
 from streamgp.data.rows import Names, Store
 from streamgp.data.sample import take_sample
@@ -360,14 +360,24 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _features(self, X: Any) -> Any:
         """Rows as an array of features; raw columns are encoded as those of the training store were."""
-        recipe = self.model_.column_recipe
-        if is_raw(X) and (recipe is not None or not is_frame(X)):
+        if self._takes_raw(X):
             return encoded(self.model_, X)
         if is_lazy(X):
             return X
-        if recipe is not None:  # features that are made already; raw columns have the names
+        if (
+            self.model_.column_recipe is not None
+        ):  # features that are made already; raw columns have the names
             return check_array(X, dtype="numeric")
         return validate_data(self, X, dtype="numeric", reset=False)
+
+    def _lazily(self, X: Any) -> Any:
+        """A Dask array for features that are lazy; everything else, and raw columns, as they are."""
+        check_is_fitted(self)
+        return X if self._takes_raw(X) else as_dask(X)
+
+    def _takes_raw(self, X: Any) -> bool:
+        """Whether rows are raw columns to this model; without a recipe, a frame holds features."""
+        return is_raw(X) and (self.model_.column_recipe is not None or not is_frame(X))
 
     def _by_block(
         self,

@@ -12,7 +12,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamgp.arrays import Array
-from streamgp.data.lazy import as_dask, is_lazy
+from streamgp.data.lazy import is_lazy
 from streamgp.data.rows import Names, Store
 from streamgp.estimators.base import StreamGPEstimator
 from streamgp.passes import RealEvaluation
@@ -51,7 +51,7 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
 
         The mean alone costs O(d) a row instead of O(d²). A Dask array gives Dask arrays.
         """
-        X = as_dask(X)
+        X = self._lazily(X)
         if isinstance(X, dask.array.Array):
             both = self._by_block(self._mean_and_deviation, X, np.dtype(np.float64), 2)
             return (both[:, 0], both[:, 1]) if return_std else self._by_block(self.predict, X, both.dtype)
