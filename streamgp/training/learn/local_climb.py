@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -41,7 +42,11 @@ class Learned(NamedTuple):
 
 
 def by_label_regression(problem: Problem, rows: Examples, kernel: Kernel) -> Kernel:
-    """The kernel of largest evidence of a few rows, whose labels are regressed on."""
+    """Lengthscales of largest evidence of a few rows, whose labels are regressed on, and a first variance.
+
+    The variance is ``START_VARIANCE``, less where the regression finds more noise than signal: from there a
+    kernel of labels that are noise would be learned as a rough one, which fits them as well as none does.
+    """
     labels = np.eye(len(problem.prepared.class_counts))[rows.targets.astype(np.intp)]
     labels -= labels.mean(axis=0)
 
@@ -55,7 +60,10 @@ def by_label_regression(problem: Problem, rows: Examples, kernel: Kernel) -> Ker
         return *_penalised(parameters, [found]), {}
 
     start = Parameters(kernel, (Gaussian(START_NOISE),), rows.inputs[:0])
-    return climb(problem, evaluate, start, START_STEPS, {}, _unsaved)[0].kernel
+    (found, [noise], _), _ = climb(problem, evaluate, start, START_STEPS, {}, _unsaved)
+    assert isinstance(noise, Gaussian)
+    signal = float(np.mean(found.diagonal(rows.inputs)))
+    return replace(found, variance=START_VARIANCE * min(1.0, signal / noise.noise))  # type: ignore[type-var]
 
 
 def learn_from(problem: Problem, lesson: Lesson, steps: int, learned: Learned) -> Learned:
