@@ -114,7 +114,10 @@ def _by_regression(problem: Problem, lesson: Lesson, steps: int, learned: Learne
 
 
 def _by_propagation(problem: Problem, lesson: Lesson, steps: int, learned: Learned) -> Learned:
-    """Uphill in the EP evidence of near sets and far ones, each evaluation from the sites of the best one."""
+    """Uphill in the EP evidence of near sets and far ones, each evaluation from the sites of the best one.
+
+    Likelihoods of classes stay as they are: their bias is that of the class's share.
+    """
     sets = _of_propagation(problem, lesson)
     borders = np.cumsum([len(one.targets) for one in sets[0]])[:-1]
 
@@ -133,7 +136,11 @@ def _by_propagation(problem: Problem, lesson: Lesson, steps: int, learned: Learn
                 reached.append(np.concatenate([np.array(one) for one in sites], axis=1))
         except LinAlgError:
             return refused(parameters, False)
-        return *_penalised(parameters, found), {"sites": np.array(reached)}
+        value, gradient = _penalised(parameters, found)
+        if problem.is_classification:
+            # A learned bias stands in for a large variance, and is wrong where rows are unlike the sample.
+            gradient[len(parameters.kernel.parameter_names) :] = 0.0
+        return value, gradient, {"sites": np.array(reached)}
 
     start = Parameters(*learned, lesson.inducing)
     found, _ = climb(problem, evaluate, start, steps, {}, _unsaved)
