@@ -9,15 +9,22 @@ from typing import Any, Self
 import dask.array
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamgp.arrays import Array
-from streamgp.data.rows import Store
+from streamgp.data.lazy import as_dask, is_lazy
+from streamgp.data.rows import Names, Store
 from streamgp.estimators.base import StreamGPEstimator
+from streamgp.likelihoods import Ordinal
 from streamgp.passes import RealEvaluation
 from streamgp.passes.scores import RealScore
 from streamgp.posterior import Marginals
 from streamgp.posterior.predictive import RealPredictive
+
+
+def _is_ordinal(estimator: StreamGPRegressor) -> bool:
+    return isinstance(getattr(estimator, "likelihood_", estimator.likelihood), Ordinal)
 
 
 class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc]
@@ -31,9 +38,10 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to arrays in memory, or to Dask arrays; ``sample_weight`` as for :meth:`fit_stream`.
 
-        Targets are centred and scaled, predictions mapped back.
+        Targets are centred and scaled, predictions mapped back; counts and ordered categories
+        (``likelihood=Poisson()``, ``Ordinal(5)``) are taken as they are.
         """
-        if not isinstance(X, dask.array.Array):
+        if not is_lazy(X):
             X, y = validate_data(self, X, y, dtype="numeric", y_numeric=True)
         return self.fit_stream((X, y), sample_weight=sample_weight)
 
@@ -48,6 +56,7 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
 
         The mean alone costs O(d) a row instead of O(d²). A Dask array gives Dask arrays.
         """
+        X = as_dask(X)
         if isinstance(X, dask.array.Array):
             both = self._by_block(self._mean_and_deviation, X, np.dtype(np.float64), 2)
             return (both[:, 0], both[:, 1]) if return_std else self._by_block(self.predict, X, both.dtype)
@@ -56,20 +65,60 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
         mean, variance = self._predictive.predict(self._marginals(X))
         return (mean, np.sqrt(variance)) if return_std else mean
 
+    @available_if(_is_ordinal)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Array:
+        """Probability of every category, (n, categories): where the likelihood is ``Ordinal``."""
+        likelihood = self._predictive.likelihood
+        assert isinstance(likelihood, Ordinal)
+        mean, variance = self._marginals(X)
+        assert variance is not None
+        return likelihood.category_probabilities(mean[:, 0], variance[:, 0])
+
     def _mean_and_deviation(self, X: Array) -> Array:
         return np.column_stack(self.predict(X, return_std=True))
 
-    def predict_stream(self, store: Store, out: Any, x: str = "X") -> None:
-        """Write ``mean`` and ``variance`` of every row to a new Zarr group."""
-        columns = {name: ((), np.dtype(np.float64)) for name in ("mean", "variance")}
-        self._write(store, x, out, columns, partial(_real_columns, self._predictive))
+    def predict_stream(
+        self,
+        store: Store,
+        out: Any,
+        x: Names = "X",
+        *,
+        on_bad_rows: str = "raise",
+        allow_missing_chunks: bool = False,
+    ) -> None:
+        """Write ``mean`` and ``variance`` of every row to a new Zarr group.
 
-    def evaluate_stream(self, store: Store, x: str = "X", y: str = "y") -> RealScore:
+        A run that was killed goes on where it was. ``on_bad_rows``: what becomes of rows with NaN, infinity
+        or numbers beyond float32: "raise" names the first, "nan" writes NaN and their number as the attribute
+        ``streamgp_bad_rows``.
+        """
+        columns = {name: ((), np.dtype(np.float64)) for name in ("mean", "variance")}
+        self._write(
+            store,
+            x,
+            out,
+            columns,
+            partial(_real_columns, self._predictive),
+            on_bad_rows,
+            allow_missing_chunks,
+        )
+
+    def evaluate_stream(
+        self,
+        store: Store,
+        x: Names = "X",
+        y: str = "y",
+        *,
+        on_bad_rows: str = "raise",
+        allow_missing_chunks: bool = False,
+    ) -> RealScore:
         """Root mean squared error, log density and coverage of intervals on a store, in one pass.
 
         Its ``baseline`` always predicts the mean and variance of the targets; ``to_dict()`` suits JSON.
+        ``on_bad_rows`` as for :meth:`predict_stream`; "nan" leaves such rows out of the score.
         """
-        return self._evaluate(store, x, y, RealEvaluation(self._predictive))
+        visitor = RealEvaluation(self._predictive)
+        return self._evaluate(store, x, y, visitor, on_bad_rows, allow_missing_chunks)
 
 
 def _real_columns(predictive: RealPredictive, marginals: Marginals) -> Mapping[str, Array]:

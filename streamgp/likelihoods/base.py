@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +14,28 @@ from streamgp.errors import ParameterError
 from streamgp.likelihoods.parameters import Parametric
 
 
+class Domain(NamedTuple):
+    """Targets that a likelihood is for: from ``lowest`` to ``highest``, ``whole`` numbers only or all."""
+
+    lowest: float = -math.inf
+    highest: float = math.inf
+    whole: bool = False
+
+
 class TiltedMoments(NamedTuple):
     """Log Z and its derivatives in the latent mean h: log Z, d log Z/dh, −d² log Z/dh²; each (c,)."""
 
     log_z: FloatArray
     log_z_slope: FloatArray
     log_z_curvature: FloatArray
+
+
+class ModeTerms(NamedTuple):
+    """Log p(y|f) (n,), its gradient by k latent values f (n, k), the diagonal of minus its Hessian (n, k)."""
+
+    log_density: FloatArray
+    gradient: FloatArray
+    curvature: FloatArray
 
 
 class TiltedSites(NamedTuple):
@@ -57,8 +74,23 @@ class Likelihood(Parametric):
     """
 
     is_classification = False
+    scales_targets = True
+    """Whether real targets may be shifted to mean 0 and scaled to variance 1; counts and categories may not.
+    A likelihood that takes targets as they are has the constant of the latent function among its parameters.
+    """
+    expects_outliers = False
+    """Whether targets far from all others are noise, not news."""
     family: int | None = None
     """Code by which compiled loops know this likelihood (``streamgp.numerics.moments``), or None."""
+
+    @property
+    def domain(self) -> Domain:
+        """Targets that it is for: all real numbers, unless said otherwise."""
+        return Domain()
+
+    def started(self, targets: FloatArray) -> Self:
+        """The likelihood that learning starts from: what was left open is chosen by some targets, (c,)."""
+        return self
 
     @abstractmethod
     def tilted_moments(
@@ -101,6 +133,14 @@ class Likelihood(Parametric):
 
         Shapes: (n_parameters, c).  Source: [IVM2006] eq. 12, 13.
         """
+
+    def mode_terms(self, targets: npt.ArrayLike, latent: FloatArray) -> ModeTerms:
+        """Log p(y|f) at a point, its gradient and minus its second derivative: moments without variance.
+
+        Shapes: targets (n,), latent f (n, 1).
+        """
+        log_density, slope, curvature = self.tilted_moments(targets, latent[:, 0], np.zeros(len(latent)))
+        return ModeTerms(log_density, slope[:, None], curvature[:, None])
 
     def predictive_mean(self, latent_mean: npt.ArrayLike, latent_variance: npt.ArrayLike) -> FloatArray:
         """Mean of a new target, (c,): of two classes P(+1) − P(−1); for real targets it is overridden."""

@@ -78,7 +78,7 @@ class Model:
                 class_predictive(likelihoods, len(arrays["classes"])),
             )
         else:
-            targets = RealTargets(*header["targets"])
+            targets = RealTargets(*header["targets"], *likelihoods[0].domain)
             predictive = RealPredictive(likelihoods[0], targets)
         return Model(
             Standardizer(arrays["shift"], arrays["scale"]),

@@ -15,7 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from streamgp.budget import refuse_impossible
 from streamgp.data import RealTargets, Rows
+from streamgp.data.checksum import rows_checksum
 from streamgp.data.targets import Task, n_heads
 from streamgp.inference.active_set import ActiveSet
 from streamgp.kernels import RBF, Linear
@@ -28,13 +30,14 @@ from streamgp.persistence import CheckpointFolder
 from streamgp.posterior.calibration import UNCALIBRATED
 from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive, class_predictive
-from streamgp.settings import FitSettings, refuse_for_real_targets
+from streamgp.settings import FitSettings, refuse_for_real_targets, task_of
 from streamgp.training.heads import inducing_of, make_snapshot
 from streamgp.training.learn.criterion import SAMPLE_ACTIVE, SAMPLE_ROWS, TUNING_ACTIVE
 from streamgp.training.plan import Demand, MemoryPlan, make_plan
 from streamgp.training.prepare import Prepared, prepare
 from streamgp.training.problem import Problem, draw_sample, pass_settings
 from streamgp.training.recipe import BY_CRITERION, Choices, Traits, compose, resolve
+from streamgp.training.scrutiny import judged_by_baseline, warn_of_outliers
 from streamgp.training.stage import Draft, History, Recipe, describe, run
 from streamgp.training.weights import row_weights
 
@@ -56,17 +59,30 @@ class Fitted(NamedTuple):
 def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
     """A model of the rows."""
     settings = replace(settings, progress=Progress.of(settings.progress))
-    problem, recipe, draft = begin(rows, task, settings)
-    folder = None
-    if settings.checkpoint is not None:
-        folder = CheckpointFolder(Path(settings.checkpoint), identity=_identity(problem))
-    needed = problem.plan.scratch_bytes
+    refuse_impossible(settings.memory_budget)
     with ExitStack() as stack:
+        if settings.checkpoint is not None:
+            stack.enter_context(CheckpointFolder(Path(settings.checkpoint)).held())
+        problem, recipe, draft = begin(rows, task, settings)
+        folder = None
+        if settings.checkpoint is not None:
+            folder = CheckpointFolder(Path(settings.checkpoint), identity=_identity(problem))
+        needed = problem.plan.scratch_bytes
         if needed:
             space = scratch_space(settings.scratch, settings.checkpoint, needed, settings.client)
             problem = replace(problem, scratch=stack.enter_context(space))
         draft, history = run(recipe, problem, draft, folder)
-    return Fitted(_model(problem, draft), history, describe(recipe), _about(problem))
+    model = _model(problem, draft)
+    return Fitted(model, judged_by_baseline(problem, model, history), describe(recipe), _about(problem))
+
+
+def resumed_seed(checkpoint: Any) -> int | None:
+    """The seed of the fit that a checkpoint folder holds: it goes on with the same random draws."""
+    if checkpoint is None:
+        return None
+    identity = CheckpointFolder(Path(checkpoint)).stored_identity() or {}
+    seed = str(identity.get("parameters", {}).get("seed", ""))
+    return int(seed) if seed.isdigit() else None
 
 
 def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recipe, Draft]:
@@ -78,9 +94,10 @@ def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recip
     choices, recipe = resolve(settings, traits), compose(settings, traits)
     logger.info("recipe: %s", describe(recipe))
     problem = _make_problem(prepared, plan, settings, choices, started)
+    warn_of_outliers(problem)
     draft = Draft(
         choices.default_kernel.default(problem) if settings.kernel is None else settings.kernel,
-        choices.likelihoods or _likelihoods(prepared, settings.likelihood),
+        choices.likelihoods or _likelihoods(problem, settings.likelihood),
         (ActiveSet.empty(0, rows.n_features),) * heads,
         (UNCALIBRATED,) * heads,
     )
@@ -95,6 +112,7 @@ def traits_of(prepared: Prepared, plan: MemoryPlan) -> Traits:
         is_classification=not isinstance(prepared.targets, RealTargets),
         n_heads=n_heads(prepared.targets),
         has_common_scale=prepared.standardizer.is_common,
+        class_shares=tuple((prepared.class_counts / prepared.class_counts.sum()).tolist()),
     )
 
 
@@ -102,7 +120,7 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
     """The memory plan of a fit; nothing is read."""
     inference, with_slopes = settings.inference, settings.learning == "passes"
     named = 0 if settings.validation is None else np.size(settings.validation)
-    joint_classes = heads if settings.multiclass == "joint" and heads > 1 else 0
+    joint_classes = heads if settings.multiclass == "joint" else 0
     heads = 1 if joint_classes else heads
     return make_plan(
         Demand(
@@ -114,7 +132,7 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
             shared=settings.shared,
             n_at_once=heads if inference.sees_all_rows else 0,
             with_slopes=with_slopes,
-            likelihood=settings.likelihood or (Softmax() if joint_classes else Probit()),
+            likelihood=settings.likelihood or (Softmax() if joint_classes > 1 else Probit()),
             powers=inference.powers,
             criterion_rows=min(SAMPLE_ROWS, rows.n_rows) if settings.learning in BY_CRITERION else 0,
             criterion_active=SAMPLE_ACTIVE,
@@ -134,9 +152,11 @@ def _prepared(rows: Rows, task: Task, settings: FitSettings) -> tuple[MemoryPlan
     logger.info("memory plan\n%s", plan)
     if is_cold():
         logger.info("compiling numerics: once on this machine, up to half a minute")
+    task = task_of(task, settings.likelihood)
     prepared = prepare(rows.cut(plan.span_rows), task, settings.standardize, pass_settings(plan, settings))
     if isinstance(prepared.targets, RealTargets):
         refuse_for_real_targets(settings)
+        prepared = replace(prepared, targets=_encoding(prepared.targets, settings.likelihood))
     heads = n_heads(prepared.targets)
     if heads > 1:
         plan = plan_fit(rows, settings, heads)
@@ -147,6 +167,14 @@ def _prepared(rows: Rows, task: Task, settings: FitSettings) -> tuple[MemoryPlan
             "n_active=%d is more than there are rows: all %d are used", settings.n_active, rows.n_rows
         )
     return plan, prepared
+
+
+def _encoding(targets: RealTargets, likelihood: Likelihood | None) -> RealTargets:
+    """How real targets are passed to a likelihood: scaled, or as they are."""
+    if likelihood is None:
+        return targets
+    shift, scale = (targets.shift, targets.scale) if likelihood.scales_targets else (0.0, 1.0)
+    return RealTargets(shift, scale, *likelihood.domain)
 
 
 def _make_problem(
@@ -168,11 +196,16 @@ def _make_problem(
     )
 
 
-def _likelihoods(prepared: Prepared, likelihood: Likelihood | None) -> tuple[Likelihood, ...]:
-    """One likelihood per head: as given, else Gaussian, or probit with a bias from the class's share."""
+def _likelihoods(problem: Problem, likelihood: Likelihood | None) -> tuple[Likelihood, ...]:
+    """One likelihood per head: as given, else Gaussian, or probit with a bias from the class's share.
+
+    What a given likelihood leaves open is chosen by the targets of the sample.
+    """
+    prepared = problem.prepared
     heads = n_heads(prepared.targets)
     if likelihood is not None:
-        return (likelihood,) * heads
+        targets = problem.sample.targets[problem.sample_order()]
+        return tuple(likelihood.started(problem.head_targets(targets, head)) for head in range(heads))
     if isinstance(prepared.targets, RealTargets):
         return (Gaussian(noise=0.1),)
     counts = prepared.class_counts
@@ -221,24 +254,31 @@ def _identity(problem: Problem) -> dict[str, Any]:
     """What must be the same for a checkpoint to be continued: data, parameters, plan."""
     settings, summary, plan = problem.settings, problem.prepared.summary, problem.plan
     parameters = {
-        field.name: repr(getattr(settings, field.name))
+        field.name: _in_words(getattr(settings, field.name))
         for field in dataclasses.fields(settings)
-        if field.name not in (*NOT_IDENTITY, "sample_weight")
+        if field.name not in NOT_IDENTITY
     }
-    weights = settings.sample_weight
     return {
         "data": {
             "rows": summary.n_rows,
             "features": problem.n_features,
             "dtype": str(problem.prepared.rows.features.dtype),
-            "mean": float(summary.features.mean.sum()),
-            "variance": float(summary.features.variance.sum()),
+            "features_checksum": f"{summary.checksums[0]:016x}",
+            "targets_checksum": f"{summary.checksums[1]:016x}",
             "labels": {str(label): count for label, count in summary.labels.items()},
         },
-        "parameters": {**parameters, "sample_weight": None if weights is None else float(weights.sum())},
+        "parameters": parameters,
         "plan": {
             "rows_per_block": plan.rows_per_block,
             "span_rows": problem.prepared.rows.span_rows,
             "candidates": plan.n_candidates,
         },
     }
+
+
+def _in_words(parameter: Any) -> str:
+    """A parameter as an identity holds it; of an array a checksum, because its words leave numbers out."""
+    if isinstance(parameter, np.ndarray | list | tuple | range):
+        values = np.asarray(parameter)
+        return f"{values.dtype} of shape {values.shape}, checksum {rows_checksum(values):016x}"
+    return repr(parameter)
