@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import zipfile
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,7 +38,7 @@ class Source:
         So what is computed from batches does not depend on how the source is cut.
         """
         start, held, waiting = 0, 0, list[pa.Table]()
-        for piece in self.pieces(list(columns), rows):
+        for piece in self._read(list(columns), rows):
             waiting.append(piece.select(list(columns)))
             held += len(piece)
             while held >= rows:
@@ -45,6 +47,12 @@ class Source:
                 start, held, waiting = start + rows, held - rows, [joined.slice(rows)]
         if held:
             yield start, contiguous(pa.concat_tables(waiting))
+
+    def _read(self, columns: list[str], rows: int) -> Iterator[pa.Table]:
+        try:
+            yield from self.pieces(columns, rows)
+        except (pa.ArrowException, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+            raise TableError(f"{self.label} cannot be read to its end: {error}") from error
 
 
 def contiguous(table: pa.Table) -> Columns:

@@ -370,6 +370,20 @@ def test_sources_that_cannot_be_read_are_refused(tmp_path, out, frame):
         streamgp.ingest(3, out(), target="late")
 
 
+def test_files_that_end_early_or_change_their_columns_are_refused(tmp_path, out, frame):
+    (tmp_path / "short.csv").write_text("a,late\n1,x\n2\n3,y\n")
+    with pytest.raises(TableError, match="Expected 2 columns, got 1"):
+        streamgp.ingest(tmp_path / "short.csv", out(), target="late")
+    packed = gzip.compress(frame.to_csv(index=False).encode())
+    (tmp_path / "cut.csv.gz").write_bytes(packed[: len(packed) // 2])
+    with pytest.raises(TableError, match=r"cut\.csv\.gz"):
+        streamgp.ingest(tmp_path / "cut.csv.gz", out(), target="late")
+    np.save(tmp_path / "a.npy", np.ones((100, 3)))
+    (tmp_path / "a.npy").write_bytes((tmp_path / "a.npy").read_bytes()[:-100])
+    with pytest.raises(TableError, match="ends before its last row"):
+        streamgp.ingest(tmp_path / "a.npy", out(), target="x0")
+
+
 def test_chunks_are_several_for_small_data_and_large_for_large():
     assert store.rows_per_chunk(20_000, 80) == 2500
     assert store.rows_per_chunk(100, 80) == 100
