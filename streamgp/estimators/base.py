@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
@@ -11,13 +13,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamgp.arrays import Array, FloatArray
-from streamgp.budget import parse_size
+from streamgp.budget import format_size, parse_size
 from streamgp.data import ClassTargets, Rows, open_rows
 from streamgp.data.rows import Store
 from streamgp.data.standardize import Standardize
 from streamgp.data.targets import Task
 from streamgp.errors import ParameterError
 from streamgp.estimators.nested import nested, replaced
+from streamgp.inference.local.snapshot import LocalSnapshot, marginals_side_by_side
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.passes import CollectMarginals, PassSettings, PredictionWriter, Reading, Visitor, run_pass
@@ -32,6 +35,8 @@ from streamgp.training.fit import Fitted, fit
 from streamgp.training.plan import Demand, make_plan
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 
 class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
@@ -193,13 +198,27 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         return (mean[:, 0], variance[:, 0]) if mean.shape[1] == 1 else (mean, variance)
 
     def save(self, path: Any) -> None:
-        """Write the fitted model to one file (or a ``.zarr`` folder) that :func:`load` reads."""
+        """Write the fitted model to one file (or a ``.zarr`` folder) that :func:`load` reads.
+
+        A model of local blocks contains the training rows, and so does its file.
+        """
         check_is_fitted(self)
+        if isinstance(self.model_.snapshot, LocalSnapshot):
+            size = format_size(self.model_.snapshot.store.nbytes)
+            logger.warning("%s contains the training rows of the model: %s before compression", path, size)
         header, arrays = self.model_.to_record()
         written = {name: parameter_to_json(value) for name, value in self.get_params(deep=False).items()}
         header["parameters"] = {name: value for name, value in written.items() if value is not None}
         header |= {"history": self.history_, "recipe": self.recipe_}
         write_record(path, header, arrays, kind="model")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled or copied: with the rows of local blocks, wherever they lie now."""
+        state: dict[str, Any] = super().__getstate__()
+        model = state.get("model_")
+        if model is not None and isinstance(model.snapshot, LocalSnapshot):
+            state = state | {"model_": replace(model, snapshot=model.snapshot.in_memory())}
+        return state
 
     def _adopt(self, model: Model, history: Sequence[dict[str, Any]], recipe: str) -> Self:
         """Take over what a fit has learned."""
@@ -219,22 +238,15 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
             raise ParameterError(
                 f"rows have {rows.n_features} features, but the model was fitted to {self.n_features_in_}"
             )
-        snapshot = self.model_.snapshot
-        largest = max(len(head.projected_targets) for head in snapshot.heads)
-        matrices = sum(head.projection is not None for head in snapshot.heads)
-        demand = Demand(
-            rows,
-            snapshot.kernel,
-            largest,
-            max(1, matrices),
-            snapshot.dtype.itemsize,
-            shared=len(snapshot.active_inputs) == largest,
-            fitted=True,
-            likelihood=self.model_.predictive.likelihoods[0],
-            joint_classes=len(snapshot.heads),
+        plan = make_plan(
+            fitted_demand(self.model_, rows), parse_size(self.memory_budget), available_threads()
         )
-        plan = make_plan(demand, parse_size(self.memory_budget), available_threads())
-        settings = PassSettings(plan.rows_per_block, plan.tasks_in_flight, self.client, self.progress)
+        snapshot, rows_per_block = self.model_.snapshot, plan.rows_per_block
+        if isinstance(snapshot, LocalSnapshot):
+            # Rows are gathered block by block: the more at a time, the fewer heads are made.
+            snapshot, rows_per_block = snapshot.with_cache(plan.cache_bytes), plan.span_rows
+            self.model_ = replace(self.model_, snapshot=snapshot)
+        settings = PassSettings(rows_per_block, plan.tasks_in_flight, self.client, self.progress)
         return rows.cut(plan.span_rows), settings
 
     def _visit(self, rows: Rows, settings: PassSettings, visitor: Visitor[T]) -> T:
@@ -247,8 +259,11 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         """Latent marginals of rows in memory, inside the budget."""
         check_is_fitted(self)
         features = validate_data(self, X, dtype="numeric", reset=False)
-        rows = self._planned(open_rows(features, y=None))
-        return concatenate(self._visit(*rows, CollectMarginals(with_variance)))
+        rows, settings = self._planned(open_rows(features, y=None))
+        if isinstance(self.model_.snapshot, LocalSnapshot):
+            inputs = self.model_.standardizer.apply(features, np.float64)
+            return marginals_side_by_side(self.model_.snapshot, inputs, settings)
+        return concatenate(self._visit(rows, settings, CollectMarginals(with_variance)))
 
     def _by_block(
         self,
@@ -278,6 +293,31 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         rows, settings = self._planned(open_rows(store, x, None))
         with output_group(out, rows, columns) as arrays:
             self._visit(rows, settings, PredictionWriter(predict, arrays))
+
+
+def fitted_demand(model: Model, rows: Rows) -> Demand:
+    """What passes of a fitted model over rows ask of the memory."""
+    snapshot, likelihood = model.snapshot, model.predictive.likelihoods[0]
+    if isinstance(snapshot, LocalSnapshot):
+        size, heads = len(snapshot.active_inputs), len(snapshot.posteriors)
+        most = snapshot.table.most_rows
+        kernel = snapshot.kernel
+        return Demand(
+            rows, kernel, size, heads, 8, shared=True, fitted=True, likelihood=likelihood, head_rows=most
+        )
+    largest = max(len(head.projected_targets) for head in snapshot.heads)
+    matrices = sum(head.projection is not None for head in snapshot.heads)
+    return Demand(
+        rows,
+        snapshot.kernel,
+        largest,
+        max(1, matrices),
+        snapshot.dtype.itemsize,
+        shared=len(snapshot.active_inputs) == largest,
+        fitted=True,
+        likelihood=likelihood,
+        joint_classes=len(snapshot.heads),
+    )
 
 
 def fit_store(

@@ -14,9 +14,8 @@ from tqdm.auto import tqdm
 from streamgp.budget import return_large_allocations
 from streamgp.data import Rows, Span
 from streamgp.data.columns import load
-from streamgp.passes.block import Job, Reading, Visitor
+from streamgp.passes.block import Job, Posterior, Reading, Visitor
 from streamgp.passes.threads import Fold, Threads
-from streamgp.posterior import Snapshot
 
 T = TypeVar("T")
 
@@ -51,7 +50,7 @@ def run_pass(
     settings: PassSettings,
     *,
     reading: Reading | None = None,
-    snapshot: Snapshot | None = None,
+    snapshot: Posterior | None = None,
     spans: Iterable[Span] | None = None,
     label: str = "pass",
 ) -> T:
@@ -60,24 +59,41 @@ def run_pass(
     The same store and the same ``rows_per_block`` give the same bits, on threads and on any cluster of the
     same kind of processor; another chunking gives the same result up to rounding.
     """
-    return_large_allocations()
     chosen = list(rows.spans() if spans is None else spans)
     job = Job(visitor, reading, snapshot, settings.rows_per_block)
-    hidden = None if settings.progress is None else not settings.progress  # None: silent unless a terminal
-    with tqdm(
-        total=sum(s.rows for s in chosen), desc=label, unit="row", unit_scale=True, disable=hidden
-    ) as bar:
-        lengths = iter([span.rows for span in chosen])
-        fold = _folder(settings, snapshot, lambda: bar.update(next(lengths)))
-        result: T = fold(visit_span, job, ((span, *rows.pieces(span)) for span in chosen), visitor.merge)
+    if snapshot is not None and find_client(settings.client) is None:
+        _ = snapshot.prepared  # before there are threads that would each make it
+    items = ((span, *rows.pieces(span)) for span in chosen)
+    lengths = [span.rows for span in chosen]
+    result: T = run_tasks(visit_span, job, items, visitor.merge, settings, lengths=lengths, label=label)
     return result
 
 
-def _folder(settings: PassSettings, snapshot: Snapshot | None, advance: Callable[[], object]) -> Fold:
+def run_tasks(
+    function: Callable[..., T],
+    shared: Any,
+    items: Iterable[tuple[Any, ...]],
+    merge: Callable[[T, T], T],
+    settings: PassSettings,
+    *,
+    lengths: list[int],
+    label: str,
+) -> T:
+    """Call a function for every item, side by side, and merge the results in order; see :class:`Fold`.
+
+    ``lengths``: how many rows each item stands for, as progress bars count them.
+    """
+    return_large_allocations()
+    hidden = None if settings.progress is None else not settings.progress  # None: silent unless a terminal
+    with tqdm(total=sum(lengths), desc=label, unit="row", unit_scale=True, disable=hidden) as bar:
+        steps = iter(lengths)
+        fold = _folder(settings, lambda: bar.update(next(steps)))
+        return fold(function, shared, items, merge)
+
+
+def _folder(settings: PassSettings, advance: Callable[[], object]) -> Fold:
     client = find_client(settings.client)
     if client is None:
-        if snapshot is not None:
-            _ = snapshot.prepared  # before there are threads that would each make it
         return Threads(settings.tasks_in_flight, advance)
     from streamgp.passes.workers import Cluster  # only here: importing distributed takes half a second
 

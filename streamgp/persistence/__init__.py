@@ -5,12 +5,14 @@ Nothing here knows a model. No pickle is written or read, so a file from elsewhe
 
 from streamgp.persistence.checkpoints import Checkpoint, CheckpointFolder, check_identity
 from streamgp.persistence.evaluations import EvaluationLog
+from streamgp.persistence.large import LargeArray
 from streamgp.persistence.records import read_record, write_record
 
 __all__ = [
     "Checkpoint",
     "CheckpointFolder",
     "EvaluationLog",
+    "LargeArray",
     "check_identity",
     "read_record",
     "write_record",

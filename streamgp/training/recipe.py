@@ -11,11 +11,13 @@ from streamgp.errors import ParameterError
 from streamgp.likelihoods import JointLikelihood, Softmax
 from streamgp.selection import FPASS, IVM, PASS, EvidenceGain, Kmeans, Random
 from streamgp.selection.predictive import REAL_UPDATES
-from streamgp.settings import ADF, EP, FITC, FitSettings, Inference, Selection
-from streamgp.training.calibrate import calibration, joint_calibration
+from streamgp.settings import ADF, EP, FITC, FitSettings, Inference, Local, Selection
+from streamgp.training.calibrate import calibration, joint_calibration, local_calibration
+from streamgp.training.group import group_rows
 from streamgp.training.infer.active import propagate_actives
 from streamgp.training.infer.all_rows import sweep_all_rows
 from streamgp.training.infer.approximation import choose_approximation
+from streamgp.training.infer.local import sweep_local_blocks
 from streamgp.training.infer.mode import find_joint_mode
 from streamgp.training.learn.active import best_start, climb_active_evidence
 from streamgp.training.learn.all_rows import refine_by_all_rows
@@ -112,8 +114,9 @@ def resolve(settings: FitSettings, traits: Traits) -> Choices:
         with_linear=not (per_feature and classes and learning in EVIDENCE),
         with_polynomials=traits.has_common_scale,
     )
-    # Predictive selections judge themselves by rows of the sample.
-    judges_itself = type(selection) in PREDICTIVE and not inference.sees_all_rows
+    # Predictive selections judge themselves by rows of the sample, local blocks by each row left out.
+    predictive = type(selection) in PREDICTIVE and not inference.sees_all_rows
+    judges_itself = predictive or isinstance(inference, Local)
     return Choices(
         selection=selection,
         inference=inference,
@@ -256,6 +259,18 @@ def _over_all_rows(choices: Choices) -> Recipe:
     )
 
 
+def _in_blocks(choices: Choices) -> Recipe:
+    inference = choices.inference
+    return (
+        *BEFORE_INDUCING.get(choices.learning, _nothing)(choices),
+        *_select(choices),
+        *AFTER_INDUCING.get(choices.learning, _nothing)(choices),
+        group_rows(inference),
+        sweep_local_blocks(inference),
+        local_calibration(),
+    )
+
+
 def _jointly(choices: Choices) -> Recipe:
     learned = () if choices.learning == "none" else (judge_kernels(choices.starts, choices.default_kernel),)
     return (*learned, *_select(choices), find_joint_mode(), joint_calibration())
@@ -266,4 +281,9 @@ def _propagate(choices: Choices) -> Recipe:
 
 
 SITES: dict[type[Inference], Compose] = {ADF: _nothing, EP: _propagate}
-COMPOSE: dict[type[Inference], Compose] = {ADF: _with_active_set, EP: _with_active_set, FITC: _over_all_rows}
+COMPOSE: dict[type[Inference], Compose] = {
+    ADF: _with_active_set,
+    EP: _with_active_set,
+    FITC: _over_all_rows,
+    Local: _in_blocks,
+}
