@@ -51,12 +51,15 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         predicted badly enter and rows that are predicted well leave, up to ``n_active`` rows. "fpass": the
         same, always with ``n_active`` rows. "random": at random. "kmeans": centres of clusters, each class
         with its own. "gain": rows that raise the evidence most. Settings: :mod:`streamgp.settings`.
-    inference : {"auto", "adf", "ep", "fitc"} or settings of one of them
+    inference : {"auto", "adf", "ep", "fitc", "local"} or settings of one of them
         What the active set then says. "adf" visits each site once. "ep" is expectation propagation on the
         active set until nothing changes. "fitc" is expectation propagation over *all* rows, with the active
-        set as inducing inputs that all classes share: one pass a sweep, the best probabilities. Default:
+        set as inducing inputs that all classes share: one pass a sweep. "local" is the same, and what the
+        inducing inputs leave unexplained is explained by blocks of near rows: most accurate where a few
+        hundred inducing inputs cannot resolve the function; the model then holds all training rows. Default:
         "ep" after "pass" and "fpass", "fitc" after "kmeans" and "gain", else "adf". Settings:
-        :class:`~streamgp.settings.ADF`, :class:`~streamgp.settings.EP`, :class:`~streamgp.settings.FITC`.
+        :class:`~streamgp.settings.ADF`, :class:`~streamgp.settings.EP`, :class:`~streamgp.settings.FITC`,
+        :class:`~streamgp.settings.Local`.
     kernel : Kernel, optional
         Covariance of the latent function on standardised features; learning starts from it. Default: an RBF,
         with a lengthscale for each feature up to 100 of them, plus a linear kernel (left out where the
@@ -71,7 +74,7 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         (:class:`~streamgp.likelihoods.Softmax`), whose mode is found in passes over all rows; goes with
         "fitc", and gives the best probabilities of many classes.
     class_weight : "balanced" or dict, optional
-        For classes: how often rows of each count; goes with "fitc".
+        For classes: how often rows of each count; goes with "fitc" and "local".
     learn_hyperparameters : bool or {"constant", "hybrid", "evidence", "passes"}
         How the parameters of kernel and likelihood are learned, on a sample. "constant": by the IVM's
         criterion, with sites held fixed in the inner loop. "hybrid": the same, with sites set anew before
@@ -88,7 +91,7 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         Bytes, or a size such as ``"1GiB"``, that the fit may use beside Python and its libraries.
     validation : None, False, float or array of row numbers
         Rows held out to stop early, or to choose the approximation. None: min(5 %, 10000) of them,
-        stratified; none for "pass" and "fpass" with "ep". False: none.
+        stratified; none for "pass" and "fpass" with "ep", and for "local". False: none.
     max_seconds : float, optional
         Time after which every stage ends with its current step; ``history_`` says what was left out.
     random_state : int, RandomState or None
@@ -98,8 +101,8 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     checkpoint : path, optional
         Folder where the state is kept after every step; a fit that finds one continues there.
     scratch : path, optional
-        Folder where "fitc" keeps two numbers for each row and class meanwhile; every worker must see it.
-        Default: beside the checkpoint, else the system's folder for temporary files.
+        Folder where "fitc" keeps two numbers for each row and class meanwhile, and "local" its rows; every
+        worker must see it. Default: beside the checkpoint, else the system's folder for temporary files.
     progress : bool, optional
         Progress bars; default only on a terminal.
 
@@ -183,7 +186,7 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     def fit_stream(self, store: Store, x: str = "X", y: str = "y", *, sample_weight: Any = None) -> Self:
         """Fit to a Zarr group (path, URL or ``zarr.Group``) or to a pair of arrays, chunk by chunk.
 
-        ``sample_weight``, one number a row, in memory, goes with "fitc": a row of weight 2 counts as two
+        ``sample_weight``, one number a row, in memory, goes with "fitc" and "local": a row of weight 2 counts as two
         equal rows do.
         """
         return self._adopt(*fit_store(self, store, x, y, self.task, sample_weight))

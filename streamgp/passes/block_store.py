@@ -22,6 +22,7 @@ import zarr
 from streamgp.arrays import Array, FloatArray, IntArray
 from streamgp.data import Rows
 from streamgp.data.columns import as_column
+from streamgp.errors import CheckpointError
 
 INNER_ROWS = 256
 """Rows that are read at least: those of an inner chunk."""
@@ -141,7 +142,13 @@ def create_blocks(
 
 def open_blocks(folder: Path, names: Iterable[str] | None = None) -> BlockStore:
     """The arrays of a folder, all or some."""
-    group = zarr.open_group(folder, mode="r+")
+    try:
+        group = zarr.open_group(folder, mode="r+")
+    except FileNotFoundError as error:
+        raise CheckpointError(
+            f"rows in blocks are not in {str(folder)!r}; resume with the same scratch= folder, or start "
+            f"again with another checkpoint folder"
+        ) from error
     chosen = group.array_keys() if names is None else names
     return BlockStore({name: group[name] for name in chosen})
 

@@ -86,8 +86,9 @@ def scratch_space(scratch: Any, checkpoint: Any, needed: int, client: Any) -> It
     """A folder for scratch arrays, checked before the first pass, removed once the fit has ended well.
 
     ``scratch`` is where to put it; default beside the checkpoint, else the system's folder for temporary
-    files. With a checkpoint its name is always the same, so that an interrupted fit finds its sites again;
-    without, it is removed after an error too.
+    files. With a checkpoint its name is always the same, so that an interrupted fit finds its sites again,
+    and rows in blocks stay, for the checkpoint may be asked for its model; without, all is removed after an
+    error too.
     """
     place = _place(scratch, checkpoint)
     place.mkdir(parents=True, exist_ok=True)
@@ -104,7 +105,11 @@ def scratch_space(scratch: Any, checkpoint: Any, needed: int, client: Any) -> It
         yield Scratch(folder)
         finished = True
     finally:
-        if finished or checkpoint is None:
+        if finished and checkpoint is not None and Scratch(folder).blocks.exists():
+            for path in folder.iterdir():
+                if path != Scratch(folder).blocks:
+                    shutil.rmtree(path, ignore_errors=True)
+        elif finished or checkpoint is None:
             shutil.rmtree(folder, ignore_errors=True)
 
 

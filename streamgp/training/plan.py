@@ -85,7 +85,7 @@ class Demand:
         assert self.block_sizes is not None
         most, n_rows = self.block_sizes.most, self.rows.n_rows
         by_bytes = GROUP_BYTES // (16 * self.rows.n_features)
-        rows = max(2 * most, min(n_rows // WANTED_GROUPS, 16 * most, by_bytes))
+        rows = max(2 * most, INNER_ROWS, min(n_rows // WANTED_GROUPS, 16 * most, by_bytes))
         rows = most if most >= n_rows else rows
         return rows if rows < INNER_ROWS else -(-rows // INNER_ROWS) * INNER_ROWS
 
