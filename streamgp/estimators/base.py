@@ -186,8 +186,8 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     def fit_stream(self, store: Store, x: str = "X", y: str = "y", *, sample_weight: Any = None) -> Self:
         """Fit to a Zarr group (path, URL or ``zarr.Group``) or to a pair of arrays, chunk by chunk.
 
-        ``sample_weight``, one number a row, in memory, goes with "fitc" and "local": a row of weight 2 counts as two
-        equal rows do.
+        ``sample_weight``, one number a row, in memory, goes with "fitc" and "local": a row of weight 2 counts
+        as two equal rows do.
         """
         return self._adopt(*fit_store(self, store, x, y, self.task, sample_weight))
 
