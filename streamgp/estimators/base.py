@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self, TypeVar
 
@@ -20,13 +20,13 @@ from streamgp.data.standardize import Standardize
 from streamgp.data.targets import Task
 from streamgp.errors import ParameterError
 from streamgp.estimators.nested import nested, replaced
+from streamgp.estimators.running import n_threads, running
 from streamgp.inference.local.snapshot import LocalSnapshot, marginals_side_by_side
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.passes import CollectMarginals, PassSettings, PredictionWriter, Reading, Visitor, run_pass
 from streamgp.passes.marginals import concatenate
 from streamgp.passes.prediction import Columns, Predictions, output_group
-from streamgp.passes.run import available_threads
 from streamgp.persistence import write_record
 from streamgp.posterior import Marginals, Precision
 from streamgp.posterior.model import Model
@@ -105,6 +105,14 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         worker must see it. Default: beside the checkpoint, else the system's folder for temporary files.
     progress : bool, optional
         Progress bars; default only on a terminal.
+    n_jobs : int, optional
+        Threads of this process that fits and passes use; the model does not depend on it. Default and -1: all
+        cores that it may use. Where a ``client`` reads the rows, its workers have threads of their own.
+    verbose : bool or int
+        Whether a fit tells its plan, its recipe and its steps on the error stream.
+    warm_start : bool
+        Whether a fit that follows another one starts learning from the kernel that was learned there, instead
+        of from several starts: fewer steps where data have changed little.
 
     Attributes
     ----------
@@ -144,6 +152,9 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         checkpoint: Any = None,
         scratch: Any = None,
         progress: bool | None = None,
+        n_jobs: int | None = None,
+        verbose: bool | int = False,
+        warm_start: bool = False,
     ) -> None:
         self.n_active = n_active
         self.selection = selection
@@ -163,6 +174,9 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         self.checkpoint = checkpoint
         self.scratch = scratch
         self.progress = progress
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.warm_start = warm_start
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; ``deep`` adds the fields of kernel, likelihood and settings objects."""
@@ -241,14 +255,13 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
             raise ParameterError(
                 f"rows have {rows.n_features} features, but the model was fitted to {self.n_features_in_}"
             )
-        plan = make_plan(
-            fitted_demand(self.model_, rows), parse_size(self.memory_budget), available_threads()
-        )
+        demand = fitted_demand(self.model_, rows)
+        plan = make_plan(demand, parse_size(self.memory_budget), n_threads(self.n_jobs))
         snapshot, rows_per_block = self.model_.snapshot, plan.rows_per_block
         if isinstance(snapshot, LocalSnapshot):
             # Rows are gathered block by block: the more at a time, the fewer heads are made.
-            snapshot, rows_per_block = snapshot.with_cache(plan.cache_bytes), plan.span_rows
-            self.model_ = replace(self.model_, snapshot=snapshot)
+            snapshot.recent.resize(plan.cache_bytes)
+            rows_per_block = plan.span_rows
         settings = PassSettings(rows_per_block, plan.tasks_in_flight, self.client, self.progress)
         return rows.cut(plan.span_rows), settings
 
@@ -289,12 +302,18 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         return self._visit(*self._planned(open_rows(store, x, y)), visitor)
 
     def _write(
-        self, store: Store, x: str, out: Any, columns: Columns, predict: Callable[[Marginals], Predictions]
+        self,
+        store: Store,
+        x: str,
+        out: Any,
+        columns: Columns,
+        predict: Callable[[Marginals], Predictions],
+        attributes: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write what ``predict`` makes of every row of a store to a new Zarr group."""
+        """Write what ``predict`` makes of every row of a store to a new Zarr group with these attributes."""
         check_is_fitted(self)
         rows, settings = self._planned(open_rows(store, x, None))
-        with output_group(out, rows, columns) as arrays:
+        with output_group(out, rows, columns, attributes) as arrays:
             self._visit(rows, settings, PredictionWriter(predict, arrays))
 
 
@@ -327,8 +346,12 @@ def fit_store(
     estimator: StreamGPEstimator, store: Store, x: str, y: str, task: Task, weight: Any = None
 ) -> Fitted:
     """Fit a store with an estimator's parameters."""
-    settings = fit_settings(estimator.get_params(deep=False), _seed(estimator.random_state), weight)
-    return fit(open_rows(store, x, y), task, settings)
+    parameters = estimator.get_params(deep=False)
+    if estimator.warm_start and hasattr(estimator, "kernel_"):
+        parameters["kernel"] = estimator.kernel_
+    with running(estimator.n_jobs, estimator.verbose):
+        settings = fit_settings(parameters, _seed(estimator.random_state), weight)
+        return fit(open_rows(store, x, y), task, settings)
 
 
 def _seed(random_state: Any) -> int:

@@ -72,6 +72,17 @@ class RecentHeads:
         self._heads: OrderedDict[int, WidenedHead] = OrderedDict()
         self._lock = threading.Lock()
 
+    @property
+    def most_bytes(self) -> int:
+        """Bytes that may be held."""
+        return self._most
+
+    def resize(self, most_bytes: int) -> None:
+        """Hold so many bytes from now on."""
+        with self._lock:
+            self._most = most_bytes
+            self._make_room()
+
     def get(self, block: int) -> WidenedHead | None:
         """The head of a block if it is held; it counts as used."""
         with self._lock:
@@ -86,8 +97,11 @@ class RecentHeads:
                 return
             self._heads[block] = head
             self._held += head.nbytes
-            while self._held > self._most:
-                self._held -= self._heads.popitem(last=False)[1].nbytes
+            self._make_room()
+
+    def _make_room(self) -> None:
+        while self._held > self._most:
+            self._held -= self._heads.popitem(last=False)[1].nbytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,16 +120,12 @@ class LocalSnapshot:
     store: BlockStore
     standardizer: Standardizer
     neighbours: int
-    cache_bytes: int = 0
-    recent: RecentHeads = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "recent", RecentHeads(self.cache_bytes))
+    recent: RecentHeads = field(default_factory=lambda: RecentHeads(0))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Sent to other processes without what each makes for itself."""
         names = ("basis", "posteriors", "calibrations", "table", "store", "standardizer", "neighbours")
-        return LocalSnapshot, (*(getattr(self, name) for name in names), self.cache_bytes)
+        return _unpickled, (*(getattr(self, name) for name in names), self.recent.most_bytes)
 
     @property
     def kernel(self) -> Kernel:
@@ -191,14 +201,10 @@ class LocalSnapshot:
 
     def in_memory(self) -> LocalSnapshot:
         """The same posterior, all rows of its blocks read."""
-        return replace(self, store=self.store.in_memory())
+        return replace(self, store=self.store.in_memory(), recent=RecentHeads(0))
 
     def buffer(self, rows: int) -> None:
         """None: rows are gathered block by block, each with room of its own."""
-
-    def with_cache(self, cache_bytes: int) -> LocalSnapshot:
-        """The same posterior, which holds heads up to so many bytes."""
-        return self if cache_bytes == self.cache_bytes else replace(self, cache_bytes=cache_bytes)
 
     def nearest(self, features: Array) -> Nearest:
         """The blocks asked about each row, and the first one that is not: (c, k), (c, k + 1)."""
@@ -283,6 +289,10 @@ class LocalSnapshot:
             found = self.by_block(block, features[rows])
             mean[rows, places], variance[rows, places] = found.mean, found.variance
         return self.combined(mean, variance, squares)
+
+
+def _unpickled(*fields: Any) -> LocalSnapshot:
+    return replace(LocalSnapshot(*fields[:-1]), recent=RecentHeads(fields[-1]))
 
 
 def marginals_side_by_side(snapshot: LocalSnapshot, features: Array, settings: PassSettings) -> Marginals:
