@@ -19,6 +19,7 @@ from streamgp.errors import ParameterError
 from streamgp.inference.inducing.basis import Approximation
 from streamgp.kernels import Kernel, kernel_from_json
 from streamgp.likelihoods import JointLikelihood, Likelihood, likelihood_from_json
+from streamgp.passes.progress import Progress
 from streamgp.posterior import Precision
 from streamgp.posterior.precision import check_precision
 from streamgp.selection import FPASS, IVM, PASS, EvidenceGain, Kmeans, Random
@@ -208,7 +209,7 @@ class FitSettings:
     client: Any
     checkpoint: Any
     scratch: Any
-    progress: bool | None
+    progress: bool | Progress | None
 
     @property
     def shared(self) -> bool:

@@ -42,7 +42,9 @@ def load(path: Any) -> Estimator:
         header, arrays, LocalSnapshot.from_record if "local" in header else Snapshot.from_record
     )
     parameters = {name: parameter_from_json(value) for name, value in header["parameters"].items()}
-    return _kind(model)(**parameters)._adopt(model, header["history"], header["recipe"])
+    return _kind(model)(**parameters)._adopt(
+        model, header["history"], header["recipe"], header.get("about", {})
+    )
 
 
 def _kind(model: Model) -> type[Estimator]:

@@ -27,12 +27,14 @@ from streamgp.likelihoods import Likelihood
 from streamgp.passes import CollectMarginals, PassSettings, PredictionWriter, Reading, Visitor, run_pass
 from streamgp.passes.marginals import concatenate
 from streamgp.passes.prediction import Columns, Predictions, output_group
+from streamgp.passes.progress import Progress
 from streamgp.persistence import write_record
 from streamgp.posterior import Marginals, Precision
 from streamgp.posterior.model import Model
 from streamgp.settings import Inference, Selection, fit_settings, parameter_to_json
 from streamgp.training.fit import Fitted, fit
 from streamgp.training.plan import Demand, make_plan
+from streamgp.training.preview import Preview, preview
 
 T = TypeVar("T")
 
@@ -103,8 +105,9 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     scratch : path, optional
         Folder where "fitc" keeps two numbers for each row and class meanwhile, and "local" its rows; every
         worker must see it. Default: beside the checkpoint, else the system's folder for temporary files.
-    progress : bool, optional
-        Progress bars; default only on a terminal.
+    progress : bool or Progress, optional
+        Progress bars: one for the whole fit, and one for each pass; default only on a terminal or in a
+        notebook. A :class:`~streamgp.passes.progress.Progress` counts too.
     n_jobs : int, optional
         Threads of this process that fits and passes use; the model does not depend on it. Default and -1: all
         cores that it may use. Where a ``client`` reads the rows, its workers have threads of their own.
@@ -126,7 +129,9 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     recipe_ : str
         The stages of the fit, such as ``learn: criterion -> select: ivm -> calibrate``.
     history_ : list of dict
-        One record per step: stage, active rows, held-out log density, seconds, peak memory.
+        One record per step: stage, active rows, held-out log density, seconds, rows read, peak memory.
+    about_ : dict
+        Facts about the fit: rows, memory plan and budget, seconds, versions of the libraries.
     """
 
     task: Task = "auto"
@@ -151,7 +156,7 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         client: Any = None,
         checkpoint: Any = None,
         scratch: Any = None,
-        progress: bool | None = None,
+        progress: bool | Progress | None = None,
         n_jobs: int | None = None,
         verbose: bool | int = False,
         warm_start: bool = False,
@@ -205,6 +210,11 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         """
         return self._adopt(*fit_store(self, store, x, y, self.task, sample_weight))
 
+    def plan_stream(self, store: Store, x: str = "X", y: str = "y", *, task: Task | None = None) -> Preview:
+        """The recipe and the memory of a fit to a store; a few chunks are read, nothing is learned."""
+        settings = fit_settings(self.get_params(deep=False), _seed(self.random_state))
+        return preview(open_rows(store, x, y), task or self.task, settings)
+
     def predict_latent(self, X: Any) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and variance of the latent functions: (rows,) each for one, else (rows, heads).
 
@@ -226,7 +236,7 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         header, arrays = self.model_.to_record()
         written = {name: parameter_to_json(value) for name, value in self.get_params(deep=False).items()}
         header["parameters"] = {name: value for name, value in written.items() if value is not None}
-        header |= {"history": self.history_, "recipe": self.recipe_}
+        header |= {"history": self.history_, "recipe": self.recipe_, "about": self.about_}
         write_record(path, header, arrays, kind="model")
 
     def __getstate__(self) -> dict[str, Any]:
@@ -237,9 +247,11 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
             state = state | {"model_": replace(model, snapshot=model.snapshot.in_memory())}
         return state
 
-    def _adopt(self, model: Model, history: Sequence[dict[str, Any]], recipe: str) -> Self:
+    def _adopt(
+        self, model: Model, history: Sequence[dict[str, Any]], recipe: str, about: dict[str, Any]
+    ) -> Self:
         """Take over what a fit has learned."""
-        self.model_, self.history_, self.recipe_ = model, list(history), recipe
+        self.model_, self.history_, self.recipe_, self.about_ = model, list(history), recipe, about
         self.n_features_in_ = model.snapshot.active_inputs.shape[1]
         self.active_rows_, self.kernel_ = model.active_rows, model.snapshot.kernel
         self.likelihood_: Any = model.predictive.likelihoods

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import dask
-from tqdm.auto import tqdm
 
 from streamgp.budget import return_large_allocations
 from streamgp.data import Rows, Span
 from streamgp.data.columns import load
 from streamgp.passes.block import Job, Posterior, Reading, Visitor
+from streamgp.passes.progress import Progress
 from streamgp.passes.threads import Fold, Threads
 
 T = TypeVar("T")
@@ -31,7 +31,7 @@ class PassSettings:
     rows_per_block: int
     tasks_in_flight: int
     client: Any = None
-    progress: bool | None = None
+    progress: bool | Progress | None = None
 
 
 def visit_span(job: Job, span: Span, features_piece: Any, targets_piece: Any) -> Any:
@@ -88,10 +88,9 @@ def run_tasks(
     ``lengths``: how many rows each item stands for, as progress bars count them.
     """
     return_large_allocations()
-    hidden = None if settings.progress is None else not settings.progress  # None: silent unless a terminal
-    with tqdm(total=sum(lengths), desc=label, unit="row", unit_scale=True, disable=hidden) as bar:
+    with Progress.of(settings.progress).passing(sum(lengths), label) as advance:
         steps = iter(lengths)
-        fold = _folder(settings, lambda: bar.update(next(steps)))
+        fold = _folder(settings, lambda: advance(next(steps)))
         return fold(function, shared, items, merge)
 
 

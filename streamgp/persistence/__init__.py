@@ -6,7 +6,7 @@ Nothing here knows a model. No pickle is written or read, so a file from elsewhe
 from streamgp.persistence.checkpoints import Checkpoint, CheckpointFolder, check_identity
 from streamgp.persistence.evaluations import EvaluationLog
 from streamgp.persistence.large import LargeArray
-from streamgp.persistence.records import read_record, write_record
+from streamgp.persistence.records import is_record, read_record, write_record
 
 __all__ = [
     "Checkpoint",
@@ -14,6 +14,7 @@ __all__ = [
     "EvaluationLog",
     "LargeArray",
     "check_identity",
+    "is_record",
     "read_record",
     "write_record",
 ]

@@ -121,6 +121,12 @@ def _opened_member(source: Path, name: str) -> Iterator[Any]:
         yield member
 
 
+def is_record(path: str | os.PathLike[str]) -> bool:
+    """Whether a file or folder is a record that streamgp wrote, readable or not: a zip file, or marked so."""
+    source = Path(path)
+    return _is_record(source) if source.is_dir() else source.is_file() and zipfile.is_zipfile(source)
+
+
 def _write_store(
     path: Path, manifest: dict[str, Any], arrays: Arrays, large: Mapping[str, LargeArray], *, folder: bool
 ) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import platform
 import time
 from contextlib import ExitStack
 from dataclasses import replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +21,7 @@ from streamgp.inference.active_set import ActiveSet
 from streamgp.kernels import RBF, Linear
 from streamgp.likelihoods import Gaussian, Likelihood, Probit, Softmax
 from streamgp.numerics.compilation import is_cold
+from streamgp.passes.progress import Progress
 from streamgp.passes.run import available_threads
 from streamgp.passes.scratch import scratch_space
 from streamgp.persistence import CheckpointFolder
@@ -43,15 +46,17 @@ NOT_IDENTITY = ("memory_budget", "max_seconds", "client", "checkpoint", "scratch
 
 
 class Fitted(NamedTuple):
-    """A model, one record for each step of its making, and the recipe in words."""
+    """A model, one record for each step of its making, the recipe in words, and facts about the fit."""
 
     model: Model
     history: History
     recipe: str
+    about: dict[str, Any]
 
 
 def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
     """A model of the rows."""
+    settings = replace(settings, progress=Progress.of(settings.progress))
     problem, recipe, draft = begin(rows, task, settings)
     folder = None
     if settings.checkpoint is not None:
@@ -62,7 +67,7 @@ def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
             space = scratch_space(settings.scratch, settings.checkpoint, needed, settings.client)
             problem = replace(problem, scratch=stack.enter_context(space))
         draft, history = run(recipe, problem, draft, folder)
-        return Fitted(_model(problem, draft), history, describe(recipe))
+        return Fitted(_model(problem, draft), history, describe(recipe), _about(problem))
 
 
 def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recipe, Draft]:
@@ -70,13 +75,7 @@ def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recip
     started = time.monotonic()
     plan, prepared = _prepared(rows, task, settings)
     heads = n_heads(prepared.targets)
-    traits = Traits(
-        n_features=rows.n_features,
-        n_active=plan.n_active,
-        is_classification=not isinstance(prepared.targets, RealTargets),
-        n_heads=heads,
-        has_common_scale=prepared.standardizer.is_common,
-    )
+    traits = traits_of(prepared, plan)
     choices, recipe = resolve(settings, traits), compose(settings, traits)
     logger.info("recipe: %s", describe(recipe))
     problem = _make_problem(prepared, plan, settings, choices, started)
@@ -87,6 +86,17 @@ def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recip
         (UNCALIBRATED,) * heads,
     )
     return problem, recipe, draft
+
+
+def traits_of(prepared: Prepared, plan: MemoryPlan) -> Traits:
+    """What the recipe needs to know of the rows."""
+    return Traits(
+        n_features=prepared.rows.n_features,
+        n_active=plan.n_active,
+        is_classification=not isinstance(prepared.targets, RealTargets),
+        n_heads=n_heads(prepared.targets),
+        has_common_scale=prepared.standardizer.is_common,
+    )
 
 
 def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
@@ -192,6 +202,24 @@ def _model(problem: Problem, draft: Draft) -> Model:
     rows = np.concatenate([active.rows[: active.count] for active in sets])
     # Inducing inputs that are no rows of the store are not named among them.
     return Model(prepared.standardizer, prepared.targets, snapshot, predictive, rows[rows >= 0])
+
+
+def _about(problem: Problem) -> dict[str, Any]:
+    """Facts about a fit that its model cannot tell: data, memory, time, versions."""
+    progress = Progress.of(problem.settings.progress)
+    return {
+        "rows": problem.n_rows,
+        "held_out_rows": len(problem.excluded),
+        "class_rows": problem.prepared.class_counts.tolist() if problem.is_classification else None,
+        "memory_budget": problem.plan.budget,
+        "planned_memory": problem.plan.total_bytes,
+        "plan": str(problem.plan),
+        "seconds": problem.seconds(),
+        "pass_seconds": progress.pass_seconds,
+        "rows_read": progress.rows_read,
+        "versions": {name: version(name) for name in ("streamgp", "numpy", "scipy", "numba", "zarr")}
+        | {"python": platform.python_version()},
+    }
 
 
 def _identity(problem: Problem) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from streamgp.arrays import IntArray
-from streamgp.data import ClassTargets, RealTargets, Rows, Standardizer, Targets
+from streamgp.data import ClassTargets, RealTargets, Rows, Span, Standardizer, Targets
 from streamgp.data.standardize import Standardize, choose_standardizer
 from streamgp.data.targets import Task, choose_task, class_targets, real_targets
 from streamgp.errors import StoreError
@@ -40,8 +41,14 @@ class Prepared:
         return Reading(self.standardizer, self.targets, np.dtype(dtype))
 
 
-def prepare(rows: Rows, task: Task, standardize: Standardize, settings: PassSettings) -> Prepared:
-    """Read everything once, and refuse what cannot be learned from."""
+def prepare(
+    rows: Rows,
+    task: Task,
+    standardize: Standardize,
+    settings: PassSettings,
+    spans: Iterable[Span] | None = None,
+) -> Prepared:
+    """Read everything once (or the given spans), and refuse what cannot be learned from."""
     if rows.targets is None:
         raise StoreError("fitting needs targets: name their array by y=")
     if rows.n_rows < 2:
@@ -51,7 +58,7 @@ def prepare(rows: Rows, task: Task, standardize: Standardize, settings: PassSett
         logger.warning("chunks that are not stored are read as fill value: %s", absent)
     kind = rows.targets.dtype.kind
     visitor = Summarize(count_labels=kind != "f" or task == "classification")
-    summary = run_pass(rows, visitor, settings, label="summary")
+    summary = run_pass(rows, visitor, settings, spans=spans, label="summary")
     summary.check_finite()
     if summary.constant_columns.size:
         logger.info("%d constant columns carry no information", summary.constant_columns.size)

@@ -31,6 +31,7 @@ from streamgp.training.learn.evidence import (
     refine_with_inducing,
 )
 from streamgp.training.learn.judged import judge_kernels
+from streamgp.training.learn.local import learn_local
 from streamgp.training.select.centres import centre_inducing
 from streamgp.training.select.draw import draw_actives, draw_first
 from streamgp.training.select.exchange import Exchange
@@ -158,6 +159,8 @@ def _learning(settings: FitSettings, traits: Traits, learn_inducing: bool, updat
     if settings.learning is not True:
         return settings.learning or "none"
     few, classes = traits.has_few_features, traits.is_classification
+    if isinstance(settings.inference, Local):
+        return "blocks"
     if settings.inference.sees_all_rows:
         known = "constant" if update_every is None else "along"
         return "evidence" if not classes or learn_inducing or few else known
@@ -186,6 +189,10 @@ def _by_evidence(choices: Choices) -> Recipe:
     return (climb_starts(choices.sizes, choices.starts),)
 
 
+def _by_blocks(choices: Choices) -> Recipe:
+    return (learn_local(choices.starts),)
+
+
 def _by_evidence_and_centres(choices: Choices) -> Recipe:
     # Active rows are chosen by the kernel that is learned in full.
     return (*_by_evidence(choices), refine_with_centres(choices.sizes))
@@ -205,6 +212,7 @@ def _refine_by_all_rows(choices: Choices) -> Recipe:
 BEFORE: dict[str, Compose] = {"constant": _by_criterion, "hybrid": partial(_by_criterion, hybrid=True)}
 BEFORE_ACTIVE = BEFORE | {"evidence": _by_evidence_and_centres}
 BEFORE_INDUCING = BEFORE | {"evidence": _by_evidence, "passes": _by_evidence}
+BEFORE_BLOCKS = BEFORE_INDUCING | {"blocks": _by_blocks}
 AFTER_INDUCING: dict[str, Compose] = {"evidence": _refine, "passes": _refine_by_all_rows}
 
 
@@ -267,7 +275,7 @@ def _over_all_rows(choices: Choices) -> Recipe:
 def _in_blocks(choices: Choices) -> Recipe:
     inference = choices.inference
     return (
-        *BEFORE_INDUCING.get(choices.learning, _nothing)(choices),
+        *BEFORE_BLOCKS.get(choices.learning, _nothing)(choices),
         *_select(choices),
         *AFTER_INDUCING.get(choices.learning, _nothing)(choices),
         group_rows(inference),

@@ -1,0 +1,35 @@
+"""Reading the records of a history: stages tell what they know under names of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+DENSITIES = ("held_out_log_density", "log_density", "left_out_log_density")
+"""Names of the mean log density of rows that were not learned from."""
+EVIDENCES = ("log_evidence", "log_evidence_all", "log_evidence_active")
+
+
+def held_out_log_density(entry: Mapping[str, Any]) -> float | None:
+    """Mean log density, in nats, that a step gave to rows it did not learn from; None where it has none."""
+    for name in DENSITIES:
+        if entry.get(name) is not None:
+            return _mean(entry[name])
+    looks = entry.get("validation")
+    return float(looks[-1]["log_density"]) if looks else None
+
+
+def log_evidence(entry: Mapping[str, Any]) -> float | None:
+    """Log evidence of a step, summed over latent functions, in nats; None where it has none."""
+    found = next((entry[name] for name in EVIDENCES if entry.get(name) is not None), None)
+    return None if found is None else float(sum(found) if isinstance(found, list | tuple) else found)
+
+
+def n_active(entry: Mapping[str, Any]) -> int | None:
+    """Size of the largest active set after a step; None where the step did not tell."""
+    found = entry.get("n_active")
+    return None if found is None else int(max(found) if isinstance(found, list | tuple) else found)
+
+
+def _mean(value: Any) -> float:
+    return float(sum(value) / len(value)) if isinstance(value, list | tuple) else float(value)
