@@ -29,7 +29,7 @@ def rows(generator):
             r"selection=Kmeans\(...\) goes only with inference='fitc'",
         ),
         ({"selection": "gain", "inference": "ep"}, r"selection=EvidenceGain\(...\) .* inference='fitc'"),
-        ({"selection": "fpass", "inference": "adf"}, r"selection=FPASS\(...\) .* inference='ep' or 'fitc'"),
+        ({"selection": "fpass", "inference": "adf"}, r"selection=FPASS\(...\) .* inference='ep', 'fitc' or 'local'"),
         ({"class_weight": "balanced"}, "class_weight goes only with inference='fitc'"),
         ({"scratch": "somewhere"}, "scratch goes only with inference='fitc'"),
         ({"learn_hyperparameters": "passes"}, "learn_hyperparameters='passes' .* inference='fitc'"),
