@@ -99,6 +99,12 @@ def test_info_tells_models_and_stores(folder, capsys):
     assert told(capsys, "info", folder / "test.zarr")["rows"] == 500
 
 
+def test_report_writes_a_page(folder, capsys):
+    page = folder / "report.html"
+    told(capsys, "report", folder / "model.zip", "--data", folder / "test.zarr", "-o", page)
+    assert "ROC curve" in page.read_text()
+
+
 def test_a_dry_run_predicts_seconds(folder, capsys):
     found = told(capsys, "fit", folder / "train.zarr", "--sample", "40%", *SMALL)
     assert found["sample_rows"] == 1200
@@ -138,7 +144,7 @@ def test_a_wrong_call_is_refused(capsys, arguments):
     assert stop.value.code == 2
 
 
-@pytest.mark.parametrize("verb", ["demo", "plan", "fit", "predict", "evaluate", "info"])
+@pytest.mark.parametrize("verb", ["demo", "plan", "fit", "predict", "evaluate", "report", "info"])
 def test_every_verb_has_help_with_an_example(capsys, verb):
     with pytest.raises(SystemExit) as stop:
         main([verb, "--help"])

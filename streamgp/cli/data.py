@@ -7,13 +7,14 @@ from typing import Any
 
 import streamgp
 from streamgp.budget import format_size
-from streamgp.cli.fit import by_stage, stage_table
+from streamgp.cli.fit import stage_table
 from streamgp.cli.shown import Verbs, add_verb, table, tell
 from streamgp.cli.sources import add_arrays, as_store, is_store
 from streamgp.cli.values import add_parameters, given_parameters
 from streamgp.data import open_rows
 from streamgp.estimators.base import StreamGPEstimator
 from streamgp.persistence import is_record
+from streamgp.training.history import by_stage
 
 MOST_SHOWN = 100
 """Characters of a value that are shown to people."""

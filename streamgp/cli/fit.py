@@ -17,7 +17,7 @@ from streamgp.cli.shown import Verbs, add_verb, table, tell
 from streamgp.cli.sources import add_arrays, as_store
 from streamgp.cli.values import add_parameters, given_parameters
 from streamgp.errors import ParameterError
-from streamgp.training.history import held_out_log_density, n_active
+from streamgp.training.history import by_stage
 
 
 def add_to(verbs: Verbs, common: argparse.ArgumentParser) -> None:
@@ -108,23 +108,6 @@ def _checkpoint(options: argparse.Namespace, output: Path) -> Iterator[Path | No
         raise KeyboardInterrupt(f"interrupted: {way}") from None
     if own:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def by_stage(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """One record for each stage of a history: steps, seconds, rows read, what it led to."""
-    stages: list[dict[str, Any]] = []
-    for entry in history:
-        if not stages or stages[-1]["stage"] != entry["stage"]:
-            stages.append({"stage": entry["stage"], "steps": 0, "seconds": 0.0, "rows_read": 0})
-        stage = stages[-1]
-        stage["steps"] += 1
-        stage["seconds"] += entry["seconds"]
-        stage["rows_read"] += entry.get("rows_read", 0)
-        for name, found in (("n_active", n_active(entry)), ("log_density", held_out_log_density(entry))):
-            if found is not None:
-                stage[name] = found
-        stage["peak_memory_bytes"] = entry["peak_memory"]
-    return stages
 
 
 def stage_table(stages: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The verbs that use a model: ``predict`` and ``evaluate``."""
+"""The verbs that use a model: ``predict``, ``evaluate`` and ``report``."""
 
 from __future__ import annotations
 
@@ -46,14 +46,24 @@ def add_to(verbs: Verbs, common: argparse.ArgumentParser) -> None:
         "score a model beside a baseline that knows no feature",
         "streamgp evaluate model.zip test.parquet --json",
     )
-    for parser in (predict, evaluate):
+    report = add_verb(
+        verbs,
+        common,
+        "report",
+        _report,
+        "write one HTML page about a model: scores, calibration, features, stages",
+        "streamgp report model.zip --data test.parquet -o report.html",
+    )
+    for parser in (predict, evaluate, report):
         parser.add_argument("model", help="a saved model")
     for parser in (predict, evaluate):
         parser.add_argument("data", help="a Zarr store, or a table with the columns that were ingested")
     predict.add_argument(
         "-o", "--output", type=Path, required=True, help="a new .parquet, .csv or .zarr: one row for each"
     )
-    for parser in (predict, evaluate):
+    report.add_argument("--data", help="rows to score: a Zarr store, or a table")
+    report.add_argument("-o", "--output", type=Path, required=True, help="the page, such as report.html")
+    for parser in (predict, evaluate, report):
         add_arrays(parser, target=False)
         parser.add_argument("--memory-budget", help="such as 512MB (default: that of the fit)")
 
@@ -110,3 +120,11 @@ def _score_lines(result: Mapping[str, Any]) -> list[str]:
         columns = ("class", "rows", "recall", "precision", "auc")
         lines += ["", *table([columns, *([row[name] for name in columns] for row in result["classes"])])]
     return lines
+
+
+def _report(options: argparse.Namespace) -> None:
+    model = _model(options)
+    begun = time.perf_counter()
+    model.report(options.output, options.data, options.x, options.y)
+    seconds = time.perf_counter() - begun
+    tell(options, {"report": str(options.output), "seconds": seconds}, [f"{options.output}: {seconds:.1f} s"])

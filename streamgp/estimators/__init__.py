@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamgp.data import ClassTargets
-from streamgp.data.rows import Store
+from streamgp.data.rows import Names, Store
 from streamgp.data.targets import Task
 from streamgp.estimators.base import StreamGPEstimator, fit_store
 from streamgp.estimators.classifier import StreamGPClassifier
@@ -21,13 +21,24 @@ __all__ = ["StreamGPClassifier", "StreamGPRegressor", "fit_stream", "load"]
 Estimator = StreamGPClassifier | StreamGPRegressor
 
 
-def fit_stream(store: Store, x: str = "X", y: str = "y", task: Task = "auto", **parameters: Any) -> Estimator:
+def fit_stream(
+    store: Store,
+    x: Names = "X",
+    y: str = "y",
+    task: Task = "auto",
+    *,
+    allow_missing_chunks: bool = False,
+    **parameters: Any,
+) -> Estimator:
     """Fit a classifier or a regressor to a store, whichever its targets ask for.
 
     ``task="auto"``: strings and booleans are classes, floating-point targets numbers, integers are classes up
-    to 100 distinct values. All other parameters are those of the estimators.
+    to 100 distinct values. ``allow_missing_chunks``: see the estimators' ``fit_stream``. All other
+    parameters are those of the estimators.
     """
-    fitted = fit_store(StreamGPEstimator(**parameters), store, x, y, task)
+    fitted = fit_store(
+        StreamGPEstimator(**parameters), store, x, y, task, allow_missing_chunks=allow_missing_chunks
+    )
     return _kind(fitted.model)(**parameters)._adopt(*fitted)
 
 

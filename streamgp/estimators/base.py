@@ -15,7 +15,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from streamgp.arrays import Array, FloatArray
 from streamgp.budget import format_size, parse_size
 from streamgp.data import ClassTargets, Rows, open_rows
-from streamgp.data.rows import Store
+from streamgp.data.fingerprint import fingerprint
+from streamgp.data.lazy import is_lazy
+from streamgp.data.missing import warn_of_absent
+from streamgp.data.rows import Names, Store
 from streamgp.data.standardize import Standardize
 from streamgp.data.targets import Task
 from streamgp.errors import ParameterError
@@ -25,10 +28,11 @@ from streamgp.inference.local.snapshot import LocalSnapshot, marginals_side_by_s
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.passes import CollectMarginals, PassSettings, PredictionWriter, Reading, Visitor, run_pass
+from streamgp.passes.bad_rows import LeaveOutBadRows, check_on_bad_rows, warn_of_bad_rows
 from streamgp.passes.marginals import concatenate
-from streamgp.passes.prediction import Columns, Predictions, output_group
+from streamgp.passes.prediction import IDENTITY, Columns, Predictions, output_group
 from streamgp.passes.progress import Progress
-from streamgp.persistence import write_record
+from streamgp.persistence import LargeArray, record_digest, write_record
 from streamgp.posterior import Marginals, Precision
 from streamgp.posterior.model import Model
 from streamgp.settings import Inference, Selection, fit_settings, parameter_to_json
@@ -202,13 +206,23 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
                 setattr(self, owner, replaced(getattr(self, owner), path, value, name))
         return self
 
-    def fit_stream(self, store: Store, x: str = "X", y: str = "y", *, sample_weight: Any = None) -> Self:
-        """Fit to a Zarr group (path, URL or ``zarr.Group``) or to a pair of arrays, chunk by chunk.
+    def fit_stream(
+        self,
+        store: Store,
+        x: Names = "X",
+        y: str = "y",
+        *,
+        sample_weight: Any = None,
+        allow_missing_chunks: bool = False,
+    ) -> Self:
+        """Fit to a Zarr group (path, URL, group, Zarr store), an ``xarray.Dataset`` or a pair of arrays.
 
+        All are read chunk by chunk. ``x`` is the name of one array, or a list of arrays of one column each.
         ``sample_weight``, one number a row, in memory, goes with "fitc" and "local": a row of weight 2 counts
-        as two equal rows do.
+        as two equal rows do. Chunks that must have been lost are refused; ``allow_missing_chunks`` reads them
+        as the fill value.
         """
-        return self._adopt(*fit_store(self, store, x, y, self.task, sample_weight))
+        return self._adopt(*fit_store(self, store, x, y, self.task, sample_weight, allow_missing_chunks))
 
     def plan_stream(self, store: Store, x: str = "X", y: str = "y", *, task: Task | None = None) -> Preview:
         """The recipe and the memory of a fit to a store; a few chunks are read, nothing is learned."""
@@ -223,6 +237,36 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         mean, variance = self._marginals(X)
         assert variance is not None
         return (mean[:, 0], variance[:, 0]) if mean.shape[1] == 1 else (mean, variance)
+
+    @property
+    def active_inputs_(self) -> FloatArray:
+        """Inputs that the model keeps, in the features' own units: active rows, centres, learned ones."""
+        check_is_fitted(self)
+        standardizer = self.model_.standardizer
+        kept = np.asarray(self.model_.snapshot.active_inputs, np.float64)
+        inputs: FloatArray = standardizer.shift + standardizer.scale * kept
+        return inputs
+
+    @property
+    def active_starts_(self) -> list[int]:
+        """Where the inputs of each latent function begin in ``active_inputs_``; [0] where all share them."""
+        check_is_fitted(self)
+        snapshot = self.model_.snapshot
+        if isinstance(snapshot, LocalSnapshot):
+            return [0]
+        return sorted({head.columns.start for head in snapshot.heads})
+
+    def report(self, path: Any, data: Store | None = None, x: str = "X", y: str = "y") -> None:
+        """Write one HTML page about the model: scores on ``data``, features, active rows, stages, cost.
+
+        The page needs no network. Needs matplotlib and Jinja2: ``pip install "streamgp[report]"``.
+        """
+        check_is_fitted(self)
+        try:
+            from streamgp.report import write_report
+        except ImportError as error:
+            raise ImportError(f'{error.name} is missing: pip install "streamgp[report]"') from error
+        write_report(self, path, data, x, y)
 
     def save(self, path: Any) -> None:
         """Write the fitted model to one file (or a ``.zarr`` folder) that :func:`load` reads.
@@ -277,18 +321,21 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         settings = PassSettings(rows_per_block, plan.tasks_in_flight, self.client, self.progress)
         return rows.cut(plan.span_rows), settings
 
-    def _visit(self, rows: Rows, settings: PassSettings, visitor: Visitor[T]) -> T:
+    def _visit(
+        self, rows: Rows, settings: PassSettings, visitor: Visitor[T], on_bad_rows: str = "raise", **how: Any
+    ) -> T:
         """One pass of the fitted model over rows."""
         model = self.model_
-        reading = Reading(model.standardizer, model.targets, model.snapshot.dtype)
-        return run_pass(rows, visitor, settings, reading=reading, snapshot=model.snapshot, label="predict")
+        how |= {"reading": Reading(model.standardizer, model.targets, model.snapshot.dtype)}
+        how |= {"on_bad_rows": check_on_bad_rows(on_bad_rows), "snapshot": model.snapshot, "label": "predict"}
+        return run_pass(rows, visitor, settings, **how)
 
     def _marginals(self, X: Any, with_variance: bool = True) -> Marginals:
         """Latent marginals of rows in memory, inside the budget."""
         check_is_fitted(self)
-        features = validate_data(self, X, dtype="numeric", reset=False)
+        features = X if is_lazy(X) else validate_data(self, X, dtype="numeric", reset=False)
         rows, settings = self._planned(open_rows(features, y=None))
-        if isinstance(self.model_.snapshot, LocalSnapshot):
+        if isinstance(self.model_.snapshot, LocalSnapshot) and not is_lazy(X):
             inputs = self.model_.standardizer.apply(features, np.float64)
             return marginals_side_by_side(self.model_.snapshot, inputs, settings)
         return concatenate(self._visit(rows, settings, CollectMarginals(with_variance)))
@@ -308,25 +355,50 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         chunks = (features.chunks[0], (columns,))
         return features.map_blocks(predict, dtype=dtype, chunks=chunks, meta=np.empty((0, columns), dtype))
 
-    def _evaluate(self, store: Store, x: str, y: str, visitor: Visitor[T]) -> T:
+    def _evaluate(
+        self,
+        store: Store,
+        x: Names,
+        y: str,
+        visitor: Visitor[T],
+        on_bad_rows: str,
+        allow_missing_chunks: bool,
+    ) -> T:
         """One pass of a visitor that compares predictions with the targets of a store."""
         check_is_fitted(self)
-        return self._visit(*self._planned(open_rows(store, x, y)), visitor)
+        rows, settings = self._planned(open_rows(store, x, y, allow_missing_chunks=allow_missing_chunks))
+        warn_of_absent(*rows.check_chunks())
+        counted: tuple[T, int] = self._visit(rows, settings, LeaveOutBadRows(visitor), on_bad_rows)
+        warn_of_bad_rows(counted[1], "are left out of the score")
+        return counted[0]
 
     def _write(
         self,
         store: Store,
-        x: str,
+        x: Names,
         out: Any,
         columns: Columns,
         predict: Callable[[Marginals], Predictions],
+        on_bad_rows: str,
+        allow_missing_chunks: bool,
         attributes: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write what ``predict`` makes of every row of a store to a new Zarr group with these attributes."""
+        """Write what ``predict`` makes of every row of a store to a new Zarr group, or go on doing so."""
         check_is_fitted(self)
-        rows, settings = self._planned(open_rows(store, x, None))
-        with output_group(out, rows, columns, attributes) as arrays:
-            self._visit(rows, settings, PredictionWriter(predict, arrays))
+        rows, settings = self._planned(open_rows(store, x, None, allow_missing_chunks=allow_missing_chunks))
+        warn_of_absent(*rows.check_chunks())
+        how = [fingerprint(rows.features), rows.span_rows, on_bad_rows]
+        header, arrays = self.model_.to_record()
+        # The posterior is a sum over all rows: rows that are part of the model need not be read to tell it.
+        small = {name: array for name, array in arrays.items() if not isinstance(array, LargeArray)}
+        identity = record_digest(header, small, extra=how)
+        with output_group(out, rows, columns, {IDENTITY: identity, **(attributes or {})}) as output:
+            writer = PredictionWriter(predict, output.arrays)
+            bad = output.bad_rows
+            if output.spans:
+                bad += self._visit(rows, settings, writer, on_bad_rows, spans=output.spans)[1]
+            output.note_bad_rows(bad)
+        warn_of_bad_rows(bad, "have NaN as predictions, and -1 as label")
 
 
 def fitted_demand(model: Model, rows: Rows) -> Demand:
@@ -355,7 +427,13 @@ def fitted_demand(model: Model, rows: Rows) -> Demand:
 
 
 def fit_store(
-    estimator: StreamGPEstimator, store: Store, x: str, y: str, task: Task, weight: Any = None
+    estimator: StreamGPEstimator,
+    store: Store,
+    x: Names,
+    y: str,
+    task: Task,
+    weight: Any = None,
+    allow_missing_chunks: bool = False,
 ) -> Fitted:
     """Fit a store with an estimator's parameters."""
     parameters = estimator.get_params(deep=False)
@@ -363,7 +441,7 @@ def fit_store(
         parameters["kernel"] = estimator.kernel_
     with running(estimator.n_jobs, estimator.verbose):
         settings = fit_settings(parameters, _seed(estimator.random_state), weight)
-        return fit(open_rows(store, x, y), task, settings)
+        return fit(open_rows(store, x, y, allow_missing_chunks=allow_missing_chunks), task, settings)
 
 
 def _seed(random_state: Any) -> int:

@@ -15,7 +15,9 @@ import dask
 from streamgp.budget import return_large_allocations
 from streamgp.data import Rows, Span
 from streamgp.data.columns import load
+from streamgp.errors import ParameterError
 from streamgp.passes.block import Job, Posterior, Reading, Visitor
+from streamgp.passes.finite import OnBadRows
 from streamgp.passes.progress import Progress
 from streamgp.passes.threads import Fold, Threads
 
@@ -56,15 +58,18 @@ def run_pass(
     reading: Reading | None = None,
     snapshot: Posterior | None = None,
     spans: Iterable[Span] | None = None,
+    on_bad_rows: OnBadRows | None = None,
     label: str = "pass",
 ) -> T:
     """Visit every row once (or those of the given spans) and return the merged result.
+
+    ``on_bad_rows`` says what becomes of rows that cannot be computed with; None: there are none.
 
     The same store and the same ``rows_per_block`` give the same bits, on threads and on any cluster of the
     same kind of processor; another chunking gives the same result up to rounding.
     """
     chosen = list(rows.spans() if spans is None else spans)
-    job = Job(visitor, reading, snapshot, settings.rows_per_block)
+    job = Job(visitor, reading, snapshot, settings.rows_per_block, on_bad_rows)
     if snapshot is not None and find_client(settings.client) is None:
         _ = snapshot.prepared  # before there are threads that would each make it
     items = ((span, *rows.pieces(span)) for span in chosen)
@@ -106,8 +111,10 @@ def _folder(settings: PassSettings, advance: Callable[[], object]) -> Fold:
 def find_client(client: Any) -> Any:
     """The client to use: the one given, else the current one, unless we are inside a task; else None."""
     distributed = sys.modules.get("distributed")
-    if client is not None or distributed is None:
-        return client
+    if client is not None:
+        return check_client(client)
+    if distributed is None:
+        return None
     try:
         distributed.get_worker()
     except ValueError:
@@ -118,6 +125,20 @@ def find_client(client: Any) -> Any:
         return distributed.get_client()
     except ValueError:
         return None
+
+
+def check_client(client: Any) -> Any:
+    """The client, or an error where it is none or has been closed."""
+    if not all(hasattr(client, name) for name in ("submit", "cancel", "nthreads", "status")):
+        raise ParameterError(
+            f"client={client!r} is not a distributed.Client; give client=distributed.Client(address), or "
+            f"None for threads of this process"
+        )
+    if client.status in ("closed", "closing"):
+        raise ParameterError(
+            f"client= is {client.status}: give one that is connected, or None for threads of this process"
+        )
+    return client
 
 
 def available_threads() -> int:

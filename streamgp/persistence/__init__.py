@@ -6,6 +6,7 @@ Nothing here knows a model. No pickle is written or read, so a file from elsewhe
 from streamgp.persistence.checkpoints import Checkpoint, CheckpointFolder, check_identity
 from streamgp.persistence.evaluations import EvaluationLog
 from streamgp.persistence.large import LargeArray
+from streamgp.persistence.plain import record_digest
 from streamgp.persistence.records import is_record, read_record, write_record
 
 __all__ = [
@@ -16,5 +17,6 @@ __all__ = [
     "check_identity",
     "is_record",
     "read_record",
+    "record_digest",
     "write_record",
 ]

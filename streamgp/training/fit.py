@@ -16,6 +16,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from streamgp.data import RealTargets, Rows
+from streamgp.data.checksum import rows_checksum
 from streamgp.data.targets import Task, n_heads
 from streamgp.inference.active_set import ActiveSet
 from streamgp.kernels import RBF, Linear
@@ -36,6 +37,7 @@ from streamgp.training.plan import Demand, MemoryPlan, make_plan
 from streamgp.training.prepare import Prepared, prepare
 from streamgp.training.problem import Problem, draw_sample, pass_settings
 from streamgp.training.recipe import BY_CRITERION, Choices, Traits, compose, resolve
+from streamgp.training.scrutiny import warn_of_outliers
 from streamgp.training.stage import Draft, History, Recipe, describe, run
 from streamgp.training.weights import row_weights
 
@@ -79,6 +81,7 @@ def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recip
     choices, recipe = resolve(settings, traits), compose(settings, traits)
     logger.info("recipe: %s", describe(recipe))
     problem = _make_problem(prepared, plan, settings, choices, started)
+    warn_of_outliers(problem)
     draft = Draft(
         choices.default_kernel.default(problem) if settings.kernel is None else settings.kernel,
         choices.likelihoods or _likelihoods(prepared, settings.likelihood),
@@ -226,24 +229,31 @@ def _identity(problem: Problem) -> dict[str, Any]:
     """What must be the same for a checkpoint to be continued: data, parameters, plan."""
     settings, summary, plan = problem.settings, problem.prepared.summary, problem.plan
     parameters = {
-        field.name: repr(getattr(settings, field.name))
+        field.name: _in_words(getattr(settings, field.name))
         for field in dataclasses.fields(settings)
-        if field.name not in (*NOT_IDENTITY, "sample_weight")
+        if field.name not in NOT_IDENTITY
     }
-    weights = settings.sample_weight
     return {
         "data": {
             "rows": summary.n_rows,
             "features": problem.n_features,
             "dtype": str(problem.prepared.rows.features.dtype),
-            "mean": float(summary.features.mean.sum()),
-            "variance": float(summary.features.variance.sum()),
+            "features_checksum": f"{summary.checksums[0]:016x}",
+            "targets_checksum": f"{summary.checksums[1]:016x}",
             "labels": {str(label): count for label, count in summary.labels.items()},
         },
-        "parameters": {**parameters, "sample_weight": None if weights is None else float(weights.sum())},
+        "parameters": parameters,
         "plan": {
             "rows_per_block": plan.rows_per_block,
             "span_rows": problem.prepared.rows.span_rows,
             "candidates": plan.n_candidates,
         },
     }
+
+
+def _in_words(parameter: Any) -> str:
+    """A parameter as an identity holds it; of an array a checksum, because its words leave numbers out."""
+    if isinstance(parameter, np.ndarray | list | tuple | range):
+        values = np.asarray(parameter)
+        return f"{values.dtype} of shape {values.shape}, checksum {rows_checksum(values):016x}"
+    return repr(parameter)

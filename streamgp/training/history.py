@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 DENSITIES = ("held_out_log_density", "log_density", "left_out_log_density")
@@ -29,6 +29,23 @@ def n_active(entry: Mapping[str, Any]) -> int | None:
     """Size of the largest active set after a step; None where the step did not tell."""
     found = entry.get("n_active")
     return None if found is None else int(max(found) if isinstance(found, list | tuple) else found)
+
+
+def by_stage(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One record for each stage of a history: steps, seconds, rows read, what it led to."""
+    stages: list[dict[str, Any]] = []
+    for entry in history:
+        if not stages or stages[-1]["stage"] != entry["stage"]:
+            stages.append({"stage": entry["stage"], "steps": 0, "seconds": 0.0, "rows_read": 0})
+        stage = stages[-1]
+        stage["steps"] += 1
+        stage["seconds"] += entry["seconds"]
+        stage["rows_read"] += entry.get("rows_read", 0)
+        for name, found in (("n_active", n_active(entry)), ("log_density", held_out_log_density(entry))):
+            if found is not None:
+                stage[name] = found
+        stage["peak_memory_bytes"] = entry["peak_memory"]
+    return stages
 
 
 def _mean(value: Any) -> float:
