@@ -17,9 +17,10 @@ from streamgp.budget import parse_size
 from streamgp.data.standardize import Standardize
 from streamgp.errors import ParameterError
 from streamgp.inference.inducing.basis import Approximation
-from streamgp.kernels import Kernel, kernel_from_json
-from streamgp.likelihoods import JointLikelihood, Likelihood, likelihood_from_json
+from streamgp.kernels import NAMED_KERNELS, Kernel, kernel_from_json
+from streamgp.likelihoods import NAMED_LIKELIHOODS, JointLikelihood, Likelihood, likelihood_from_json
 from streamgp.passes.progress import Progress
+from streamgp.passes.run import check_client
 from streamgp.posterior import Precision
 from streamgp.posterior.precision import check_precision
 from streamgp.selection import FPASS, IVM, PASS, EvidenceGain, Kmeans, Random
@@ -229,6 +230,11 @@ def fit_settings(parameters: dict[str, Any], seed: int, sample_weight: Any = Non
             "selection": selection,
             "inference": _inference(parameters["inference"], selection),
             "multiclass": _one_of("multiclass", parameters.get("multiclass", "auto"), MULTICLASS),
+            "kernel": _value("kernel", parameters["kernel"], Kernel, NAMED_KERNELS),
+            "likelihood": _value(
+                "likelihood", parameters["likelihood"], Likelihood | JointLikelihood, NAMED_LIKELIHOODS
+            ),
+            "client": None if parameters["client"] is None else check_client(parameters["client"]),
             "learning": _one_of("learn_hyperparameters", parameters["learn_hyperparameters"], LEARNING),
             "class_weight": parameters.get("class_weight"),
             "memory_budget": parse_size(parameters["memory_budget"]),
@@ -268,6 +274,11 @@ def check_together(settings: FitSettings) -> None:
             "inference='adf' or 'ep': with 'fitc' and 'local' all classes share their inducing inputs",
         ),
         (settings.multiclass == "joint" and not fitc, "multiclass='joint'", "inference='fitc'"),
+        (
+            settings.multiclass == "joint" and isinstance(selection, IVM | PASS | FPASS),
+            "multiclass='joint'",
+            f"selection='kmeans', 'random' or 'gain': {name} chooses rows for one class at a time",
+        ),
         (
             isinstance(settings.likelihood, JointLikelihood) and settings.multiclass != "joint",
             f"likelihood={type(settings.likelihood).__name__}(...)",
@@ -345,6 +356,19 @@ def _chosen(name: str, value: Any, known: dict[str, Any]) -> Any:
         objects = ", ".join(f"{kind.__name__}(...)" for kind in known.values())
         raise ParameterError(f"{name}={value!r} is not known; use {words}, or settings: {objects}")
     return known[value]()
+
+
+def _value(name: str, value: Any, kind: Any, known: dict[str, Any]) -> Any:
+    """A kernel or likelihood as given, or that of a name."""
+    if value is None or isinstance(value, kind):
+        return value
+    if isinstance(value, str) and value in known:
+        return known[value]()
+    kinds = ", ".join(f"{each.__name__}(...)" for each in known.values())
+    raise ParameterError(
+        f"{name}={value!r} is not known; use one of streamgp.{name}s: {kinds}, or a name: "
+        f"{', '.join(map(repr, known))}"
+    )
 
 
 def _inference(value: Any, selection: Selection) -> Inference:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any, Literal, Self, TypeVar
 
@@ -36,7 +37,7 @@ from streamgp.persistence import LargeArray, record_digest, write_record
 from streamgp.posterior import Marginals, Precision
 from streamgp.posterior.model import Model
 from streamgp.settings import Inference, Selection, fit_settings, parameter_to_json
-from streamgp.training.fit import Fitted, fit
+from streamgp.training.fit import Fitted, fit, resumed_seed
 from streamgp.training.plan import Demand, make_plan
 from streamgp.training.preview import Preview, preview
 
@@ -77,8 +78,9 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         How more than two classes are learned. "per_class" (default): one against the rest, with an active set
         of ``n_active`` rows for each class. "shared": one against the rest, with one active set for all; this
         is the default of "fitc". "joint": by one likelihood of all classes
-        (:class:`~streamgp.likelihoods.Softmax`), whose mode is found in passes over all rows; goes with
-        "fitc", and gives the best probabilities of many classes.
+        (:class:`~streamgp.likelihoods.Softmax`; of two classes, one function and
+        :class:`~streamgp.likelihoods.Logit`), whose mode is found over all rows, without variances; goes with
+        "fitc" and "kmeans", "random" or "gain", and gives the best probabilities of many classes, fast.
     class_weight : "balanced" or dict, optional
         For classes: how often rows of each count; goes with "fitc" and "local".
     learn_hyperparameters : bool or {"constant", "hybrid", "evidence", "passes"}
@@ -187,6 +189,22 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         self.verbose = verbose
         self.warm_start = warm_start
 
+    def __sklearn_clone__(self) -> Self:
+        """A copy that uses the same client: a connection cannot be copied."""
+        bare = copy(self)
+        bare.client = None
+        cloned: Self = super(StreamGPEstimator, bare).__sklearn_clone__()
+        cloned.client = self.client
+        return cloned
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: all but the client, which another process cannot use; rows of blocks are read."""
+        state: dict[str, Any] = super().__getstate__()
+        model = state.get("model_")
+        if model is not None and isinstance(model.snapshot, LocalSnapshot):
+            state = state | {"model_": replace(model, snapshot=model.snapshot.in_memory())}
+        return {**state, "client": None} if "client" in state else state
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; ``deep`` adds the fields of kernel, likelihood and settings objects."""
         parameters: dict[str, Any] = super().get_params(deep=False)
@@ -282,14 +300,6 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         header["parameters"] = {name: value for name, value in written.items() if value is not None}
         header |= {"history": self.history_, "recipe": self.recipe_, "about": self.about_}
         write_record(path, header, arrays, kind="model")
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What is pickled or copied: with the rows of local blocks, wherever they lie now."""
-        state: dict[str, Any] = super().__getstate__()
-        model = state.get("model_")
-        if model is not None and isinstance(model.snapshot, LocalSnapshot):
-            state = state | {"model_": replace(model, snapshot=model.snapshot.in_memory())}
-        return state
 
     def _adopt(
         self, model: Model, history: Sequence[dict[str, Any]], recipe: str, about: dict[str, Any]
@@ -440,7 +450,8 @@ def fit_store(
     if estimator.warm_start and hasattr(estimator, "kernel_"):
         parameters["kernel"] = estimator.kernel_
     with running(estimator.n_jobs, estimator.verbose):
-        settings = fit_settings(parameters, _seed(estimator.random_state), weight)
+        seed = resumed_seed(estimator.checkpoint) if estimator.random_state is None else None
+        settings = fit_settings(parameters, _seed(estimator.random_state) if seed is None else seed, weight)
         return fit(open_rows(store, x, y, allow_missing_chunks=allow_missing_chunks), task, settings)
 
 

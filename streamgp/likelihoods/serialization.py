@@ -22,6 +22,9 @@ _KINDS: dict[str, type[Likelihood | JointLikelihood]] = {
     kind.__name__: kind for kind in (Probit, Gaussian, Logit, MultivariateProbit, Softmax)
 }
 
+NAMED_LIKELIHOODS = {name.lower(): kind for name, kind in _KINDS.items()}
+"""Likelihoods that can be asked for by name, with their default parameters."""
+
 
 def _is_log_density(function: Callable[..., Any]) -> bool:
     """Whether the function wants two positional arguments (targets, latent); a factory wants none."""

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from streamgp.budget import refuse_impossible
 from streamgp.data import RealTargets, Rows
 from streamgp.data.checksum import rows_checksum
 from streamgp.data.targets import Task, n_heads
@@ -37,7 +38,7 @@ from streamgp.training.plan import Demand, MemoryPlan, make_plan
 from streamgp.training.prepare import Prepared, prepare
 from streamgp.training.problem import Problem, draw_sample, pass_settings
 from streamgp.training.recipe import BY_CRITERION, Choices, Traits, compose, resolve
-from streamgp.training.scrutiny import warn_of_outliers
+from streamgp.training.scrutiny import judged_by_baseline, warn_of_outliers
 from streamgp.training.stage import Draft, History, Recipe, describe, run
 from streamgp.training.weights import row_weights
 
@@ -59,17 +60,30 @@ class Fitted(NamedTuple):
 def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
     """A model of the rows."""
     settings = replace(settings, progress=Progress.of(settings.progress))
-    problem, recipe, draft = begin(rows, task, settings)
-    folder = None
-    if settings.checkpoint is not None:
-        folder = CheckpointFolder(Path(settings.checkpoint), identity=_identity(problem))
-    needed = problem.plan.scratch_bytes
+    refuse_impossible(settings.memory_budget)
     with ExitStack() as stack:
+        if settings.checkpoint is not None:
+            stack.enter_context(CheckpointFolder(Path(settings.checkpoint)).held())
+        problem, recipe, draft = begin(rows, task, settings)
+        folder = None
+        if settings.checkpoint is not None:
+            folder = CheckpointFolder(Path(settings.checkpoint), identity=_identity(problem))
+        needed = problem.plan.scratch_bytes
         if needed:
             space = scratch_space(settings.scratch, settings.checkpoint, needed, settings.client)
             problem = replace(problem, scratch=stack.enter_context(space))
         draft, history = run(recipe, problem, draft, folder)
-        return Fitted(_model(problem, draft), history, describe(recipe), _about(problem))
+        model = _model(problem, draft)
+        return Fitted(model, judged_by_baseline(problem, model, history), describe(recipe), _about(problem))
+
+
+def resumed_seed(checkpoint: Any) -> int | None:
+    """The seed of the fit that a checkpoint folder holds: it goes on with the same random draws."""
+    if checkpoint is None:
+        return None
+    identity = CheckpointFolder(Path(checkpoint)).stored_identity() or {}
+    seed = str(identity.get("parameters", {}).get("seed", ""))
+    return int(seed) if seed.isdigit() else None
 
 
 def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recipe, Draft]:
@@ -99,6 +113,7 @@ def traits_of(prepared: Prepared, plan: MemoryPlan) -> Traits:
         is_classification=not isinstance(prepared.targets, RealTargets),
         n_heads=n_heads(prepared.targets),
         has_common_scale=prepared.standardizer.is_common,
+        class_shares=tuple((prepared.class_counts / prepared.class_counts.sum()).tolist()),
     )
 
 
@@ -106,7 +121,7 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
     """The memory plan of a fit; nothing is read."""
     inference, with_slopes = settings.inference, settings.learning == "passes"
     named = 0 if settings.validation is None else np.size(settings.validation)
-    joint_classes = heads if settings.multiclass == "joint" and heads > 1 else 0
+    joint_classes = heads if settings.multiclass == "joint" else 0
     heads = 1 if joint_classes else heads
     given = getattr(inference, "block_rows", "auto")
     wish = None if given == "auto" else int(given)
@@ -121,7 +136,7 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
             shared=settings.shared,
             n_at_once=heads if inference.sees_all_rows else 0,
             with_slopes=with_slopes,
-            likelihood=settings.likelihood or (Softmax() if joint_classes else Probit()),
+            likelihood=settings.likelihood or (Softmax() if joint_classes > 1 else Probit()),
             powers=inference.powers,
             criterion_rows=min(SAMPLE_ROWS, rows.n_rows) if settings.learning in BY_CRITERION else 0,
             criterion_active=SAMPLE_ACTIVE,

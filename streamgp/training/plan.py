@@ -54,7 +54,7 @@ class Demand:
     one sweep over all rows, through the active rows as inducing inputs and with these ``powers`` of the
     likelihood; 0: there are no such sweeps. ``with_slopes``: their evidence is learned from in passes.
     ``criterion_rows``: rows on which the IVM's criterion is learned, with ``criterion_active`` active ones.
-    ``joint_classes``: so many classes have a joint likelihood, and means without matrices of their own.
+    ``joint_classes``: so many latent functions are found by their mode: means without matrices or sites.
     ``row_bytes``: what is held for single rows of the store: their weights, the numbers of those held out.
     ``block_sizes``: rows are grouped into blocks of such sizes, smaller ones if ``blocks_may_shrink``;
     ``head_rows``: the largest block of a fitted model, its halo included.
@@ -141,6 +141,12 @@ class MemoryPlan:
         n_rows = self.demand.rows.n_rows
         return n_rows if most >= n_rows else min(most, MOST_CANDIDATES)
 
+    @property
+    def free_bytes(self) -> int:
+        """What neither the posterior nor the tasks of a pass use: for rows that a stage holds beside them."""
+        passing = self.pass_model_bytes + self.tasks_in_flight * self.task_bytes
+        return self.budget - _set_aside(self.demand, self.budget) - passing
+
     def head_groups(self) -> list[range]:
         """Heads whose matrices are held at the same time in a sweep over all rows."""
         every, size = range(self.demand.n_heads), max(1, self.demand.n_at_once)
@@ -167,7 +173,8 @@ class MemoryPlan:
         """Bytes on disk for the sites of all rows, and for rows in blocks."""
         demand = self.demand
         if demand.block_sizes is None:
-            return scratch_bytes(demand.rows.n_rows, demand.n_heads if demand.n_at_once else 0)
+            has_sites = demand.n_at_once > 0 and not demand.joint_classes
+            return scratch_bytes(demand.rows.n_rows, demand.n_heads if has_sites else 0)
         # On average a group leaves half a block of its places empty.
         size = demand.group_rows
         filled = min(1.0, 1.0 - 0.5 * demand.block_sizes.target / size) if size < demand.rows.n_rows else 1.0
@@ -221,12 +228,13 @@ def make_plan(demand: Demand, budget: int, threads: int) -> MemoryPlan:
     plan = _divide(demand, budget, threads)
     if plan is not None:
         return plan
-    needed = _smallest(lambda size: _divide(demand, size, 1) is not None, 2**62)
+    needed = _smallest(lambda size: _divide(demand, size, 1) is not None, 2**62, least=budget + 1)
 
     def too_many(n_active: int) -> bool:
         return _divide(replace(demand, n_active=n_active), budget, 1) is None
 
-    largest = 0 if demand.fitted else _smallest(too_many, MOST_ACTIVE) - 1
+    # Sizes are not monotone where the plan takes other ways: none that is larger than asked for is of use.
+    largest = 0 if demand.fitted else _smallest(too_many, demand.n_active) - 1
     remedy = f"give memory_budget='{-(-needed // 2**20)}MiB' or more"
     if largest > 0:
         found = f"the largest active set that fits is n_active={largest}; for {demand.n_active} rows {remedy}"
@@ -238,9 +246,9 @@ def make_plan(demand: Demand, budget: int, threads: int) -> MemoryPlan:
     raise BudgetError(f"a memory budget of {format_size(budget)} is too small: {found}")
 
 
-def _smallest(holds: Callable[[int], bool], most: int) -> int:
-    """The smallest number for which a monotone condition holds, at most ``most``."""
-    low, high = 1, most
+def _smallest(holds: Callable[[int], bool], most: int, least: int = 1) -> int:
+    """The smallest number from ``least`` for which a monotone condition holds, at most ``most``."""
+    low, high = least, most
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle + 1, high)
