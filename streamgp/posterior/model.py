@@ -58,7 +58,7 @@ class Model:
                 class_predictive(likelihoods, len(arrays["classes"])),
             )
         else:
-            targets = RealTargets(*header["targets"])
+            targets = RealTargets(*header["targets"], *likelihoods[0].domain)
             predictive = RealPredictive(likelihoods[0], targets)
         snapshot = read_snapshot(header, arrays, standardizer)
         return Model(standardizer, targets, snapshot, predictive, arrays["active_rows"])
