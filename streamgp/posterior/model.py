@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,11 +25,18 @@ class Model:
     snapshot: Any  # a Snapshot, or another posterior of the same interface
     predictive: ClassPredictive | RealPredictive
     active_rows: IntArray
+    feature_names: tuple[str, ...] | None = None
+    column_recipe: Mapping[str, Any] | None = None
+    """How features are made from raw columns, where the store was made by ``streamgp.ingest``."""
 
     def to_record(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """JSON and arrays for the disk; of the training data only what the posterior itself holds."""
         header, arrays = self.snapshot.to_record()
         header["likelihoods"] = [likelihood.to_json() for likelihood in self.predictive.likelihoods]
+        if self.feature_names is not None:
+            header["feature_names"] = list(self.feature_names)
+        if self.column_recipe is not None:
+            header["column_recipe"] = self.column_recipe
         arrays |= {
             "shift": self.standardizer.shift,
             "scale": self.standardizer.scale,
@@ -60,5 +67,12 @@ class Model:
         else:
             targets = RealTargets(*header["targets"], *likelihoods[0].domain)
             predictive = RealPredictive(likelihoods[0], targets)
-        snapshot = read_snapshot(header, arrays, standardizer)
-        return Model(standardizer, targets, snapshot, predictive, arrays["active_rows"])
+        return Model(
+            standardizer,
+            targets,
+            read_snapshot(header, arrays, standardizer),
+            predictive,
+            arrays["active_rows"],
+            tuple(header["feature_names"]) if "feature_names" in header else None,
+            header.get("column_recipe"),
+        )
