@@ -20,9 +20,10 @@ from streamgp.data.fingerprint import fingerprint
 from streamgp.data.lazy import as_dask, is_lazy
 from streamgp.data.missing import warn_of_absent
 from streamgp.data.rows import Names, Store
+from streamgp.data.sample import take_sample
 from streamgp.data.standardize import Standardize
 from streamgp.data.targets import Task
-from streamgp.errors import ParameterError
+from streamgp.errors import MissingExtraError, ParameterError
 from streamgp.estimators.columns import encoded, opened
 from streamgp.estimators.nested import nested, replaced
 from streamgp.estimators.running import n_threads, running
@@ -304,8 +305,20 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         try:
             from streamgp.report import write_report
         except ImportError as error:
-            raise ImportError(f'{error.name} is missing: pip install "streamgp[report]"') from error
-        write_report(self, path, data, x, y)
+            raise MissingExtraError(
+                f"a report needs {error.name}, which is not installed: pip install 'streamgp[report]'"
+            ) from error
+        if data is None:
+            write_report(self, path)
+            return
+        with opened(self, data, x, y) as rows:
+            score = self._visit(*self._planned(rows), self._evaluation)
+            write_report(self, path, score, take_sample(rows, seed=0))
+
+    @property
+    def _evaluation(self) -> Visitor[Any]:
+        """The visitor that scores the model."""
+        raise NotImplementedError
 
     def save(self, path: Any) -> None:
         """Write the fitted model to one file (or a ``.zarr`` folder) that :func:`load` reads.

@@ -126,9 +126,15 @@ def read_header(path: str | os.PathLike[str], *, kind: str) -> dict[str, Any]:
 
 
 def is_record(path: str | os.PathLike[str]) -> bool:
-    """Whether a file or folder is a record that streamgp wrote, readable or not: a zip file, or marked so."""
+    """Whether a file or folder is a record that streamgp wrote; a file that cannot be read counts as one."""
     source = Path(path)
-    return _is_record(source) if source.is_dir() else source.is_file() and zipfile.is_zipfile(source)
+    if source.is_dir():
+        return _is_record(source)
+    try:
+        with _opened(source) as group:
+            return RECORD in group.attrs
+    except ModelFileError:
+        return source.is_file()
 
 
 def _write_store(
