@@ -13,9 +13,7 @@ train, test = (X[:800], y[:800]), (X[800:], y[800:])
 model = StreamGPClassifier(100, selection="kmeans", inference="fitc", multiclass="joint", random_state=0)
 model.fit(*train)
 score = model.evaluate_stream(test)
-print(
-    f"error {score.error:.3f}, log loss {score.log_loss:.3f} nats, calibration {score.calibration_error:.3f}"
-)
+print(f"error {score.error:.3f}, log loss {score.log_loss:.3f}, calibration {score.calibration_error:.3f}")
 
 p = model.predict_proba(test[0])
 for row in np.argsort(p.max(axis=1))[:3]:

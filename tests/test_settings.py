@@ -29,10 +29,13 @@ def rows(generator):
             r"selection=Kmeans\(...\) goes only with inference='fitc'",
         ),
         ({"selection": "gain", "inference": "ep"}, r"selection=EvidenceGain\(...\) .* inference='fitc'"),
-        ({"selection": "fpass", "inference": "adf"}, r"selection=FPASS\(...\) .* inference='ep' or 'fitc'"),
+        (
+            {"selection": "fpass", "inference": "adf"},
+            r"selection=FPASS\(...\) .* inference='ep', 'fitc' or 'local'",
+        ),
         (
             {"class_weight": "balanced", "selection": "pass"},
-            "class_weight goes only with inference=.fitc., or selection",
+            "class_weight goes only with inference=.fitc. or .local., or selection",
         ),
         ({"scratch": "somewhere"}, "scratch goes only with inference='fitc'"),
         ({"learn_hyperparameters": "passes"}, "learn_hyperparameters='passes' .* inference='fitc'"),
@@ -63,7 +66,10 @@ def rows(generator):
         ({"learn_hyperparameters": "often"}, "learn_hyperparameters must be one of True, False"),
         ({"multiclass": "many"}, "multiclass must be one of 'auto'"),
         ({"selection": "best"}, r"selection='best' is not known; use 'ivm'.* IVM\(...\)"),
-        ({"inference": 3}, r"inference=3 is not known; use 'adf', 'ep', 'fitc', or settings: ADF\(...\)"),
+        (
+            {"inference": 3},
+            r"inference=3 is not known; use 'adf', 'ep', 'fitc', 'local', or settings: ADF\(...\)",
+        ),
         ({"precision": "half"}, "precision must be"),
     ],
 )
@@ -73,7 +79,7 @@ def test_what_cannot_act_is_refused_with_both_named(rows, settings, named):
 
 
 def test_weights_of_rows_do_not_go_with_probabilities_of_rows(rows):
-    with pytest.raises(ParameterError, match="sample_weight goes only with inference='fitc', or selection"):
+    with pytest.raises(ParameterError, match="sample_weight goes only with inference='fitc' or 'local', or"):
         StreamGPClassifier(selection="fpass").fit(*rows, sample_weight=np.ones(150))
 
 
