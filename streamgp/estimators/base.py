@@ -246,8 +246,8 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         ``sample_weight``, one number a row, in memory: with "fitc" and "local" a row of weight 2 counts as
         two equal rows do. With "adf" and "ep" (after "ivm" or "random") its site is raised to that power, and
         it competes for the active set accordingly; their kernel is learned from all rows of positive weight
-        alike. Chunks
-        that must have been lost are refused; ``allow_missing_chunks`` reads them as the fill value.
+        alike. Chunks that must have been lost are refused; ``allow_missing_chunks`` reads them as the fill
+        value.
         """
         return self._fit(store, x, y, sample_weight, allow_missing_chunks=allow_missing_chunks)
 
