@@ -11,8 +11,10 @@ from streamgp.estimators.base import StreamGPEstimator, fit_store
 from streamgp.estimators.classifier import StreamGPClassifier
 from streamgp.estimators.regressor import StreamGPRegressor
 from streamgp.persistence import read_record
+from streamgp.posterior.believed import believed, check_history
 from streamgp.posterior.model import Model
-from streamgp.settings import parameter_from_json
+from streamgp.posterior.witness import check_witness
+from streamgp.settings import fit_settings, parameter_from_json
 
 __all__ = ["StreamGPClassifier", "StreamGPRegressor", "fit_stream", "load"]
 
@@ -48,10 +50,17 @@ def load(path: Any) -> Estimator:
     """
     header, arrays = read_record(path, kind="model")
     model = Model.from_record(header, arrays)
+    believed("model", lambda: check_witness(model, arrays))
+    return believed("fit", lambda: _adopted(model, header))
+
+
+def _adopted(model: Model, header: dict[str, Any]) -> Estimator:
+    """The estimator of a record whose parameters are such that a fit would take them."""
+    check_history(header)
     parameters = {name: parameter_from_json(value) for name, value in header["parameters"].items()}
-    return _kind(model)(**parameters)._adopt(
-        model, header["history"], header["recipe"], header.get("about", {})
-    )
+    estimator = _kind(model)(**parameters)
+    fit_settings(estimator.get_params(deep=False), seed=0)
+    return estimator._adopt(model, header["history"], header["recipe"], header.get("about", {}))
 
 
 def _kind(model: Model) -> type[Estimator]:

@@ -33,6 +33,7 @@ from streamgp.passes.progress import Progress
 from streamgp.persistence import record_digest, write_record
 from streamgp.posterior import Marginals, Precision
 from streamgp.posterior.model import Model
+from streamgp.posterior.witness import WITNESS, witness_of
 from streamgp.settings import Inference, Selection, fit_settings, parameter_to_json
 from streamgp.training.fit import Fitted, fit, resumed_seed
 from streamgp.training.plan import Demand, make_plan
@@ -278,6 +279,7 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         written = {name: parameter_to_json(value) for name, value in self.get_params(deep=False).items()}
         header["parameters"] = {name: value for name, value in written.items() if value is not None}
         header |= {"history": self.history_, "recipe": self.recipe_, "about": self.about_}
+        arrays[WITNESS] = witness_of(self.model_)
         write_record(path, header, arrays, kind="model")
 
     def _adopt(

@@ -9,6 +9,7 @@ from streamgp.arrays import Array, IntArray
 from streamgp.data import ClassTargets, RealTargets, Standardizer, Targets
 from streamgp.kernels import kernel_from_json
 from streamgp.likelihoods import likelihood_from_json
+from streamgp.posterior.believed import believed, check_model_record
 from streamgp.posterior.calibration import Calibration
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive, class_predictive
 from streamgp.posterior.snapshot import Head, Snapshot
@@ -54,7 +55,12 @@ class Model:
 
     @staticmethod
     def from_record(header: dict[str, Any], arrays: dict[str, Array]) -> Model:
-        """The model that was written."""
+        """The model that was written; refuses what cannot have been."""
+        return believed("model", lambda: Model._made(header, arrays))
+
+    @staticmethod
+    def _made(header: dict[str, Any], arrays: dict[str, Array]) -> Model:
+        check_model_record(header, arrays)
         residuals = header.get("residuals", [1.0] * len(header["columns"]))  # absent from the first models
         heads = tuple(
             Head(
@@ -80,10 +86,12 @@ class Model:
         else:
             targets = RealTargets(*header["targets"])
             predictive = RealPredictive(likelihoods[0], targets)
+        kernel = kernel_from_json(header["kernel"])
+        kernel.check_features(arrays["active_inputs"].shape[1])
         return Model(
             Standardizer(arrays["shift"], arrays["scale"]),
             targets,
-            Snapshot(kernel_from_json(header["kernel"]), arrays["active_inputs"], heads),
+            Snapshot(kernel, arrays["active_inputs"], heads),
             predictive,
             arrays["active_rows"],
         )
