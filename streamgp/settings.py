@@ -231,6 +231,11 @@ def check_together(settings: FitSettings) -> None:
         ),
         (settings.multiclass == "joint" and not over_all_rows, "multiclass='joint'", "inference='fitc'"),
         (
+            settings.multiclass == "joint" and isinstance(selection, IVM | PASS | FPASS),
+            "multiclass='joint'",
+            f"selection='kmeans', 'random' or 'gain': {name} chooses rows for one class at a time",
+        ),
+        (
             isinstance(settings.likelihood, JointLikelihood) and settings.multiclass != "joint",
             f"likelihood={type(settings.likelihood).__name__}(...)",
             "multiclass='joint'",

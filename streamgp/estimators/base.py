@@ -71,8 +71,9 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         How more than two classes are learned. "per_class" (default): one against the rest, with an active set
         of ``n_active`` rows for each class. "shared": one against the rest, with one active set for all; this
         is the default of "fitc". "joint": by one likelihood of all classes
-        (:class:`~streamgp.likelihoods.Softmax`), whose mode is found in passes over all rows; goes with
-        "fitc", and gives the best probabilities of many classes.
+        (:class:`~streamgp.likelihoods.Softmax`; of two classes, one function and
+        :class:`~streamgp.likelihoods.Logit`), whose mode is found over all rows, without variances; goes with
+        "fitc" and "kmeans", "random" or "gain", and gives the best probabilities of many classes, fast.
     class_weight : "balanced" or dict, optional
         For classes: how often rows of each count; goes with "fitc".
     learn_hyperparameters : bool or {"constant", "hybrid", "evidence", "passes"}

@@ -112,6 +112,7 @@ def traits_of(prepared: Prepared, plan: MemoryPlan) -> Traits:
         is_classification=not isinstance(prepared.targets, RealTargets),
         n_heads=n_heads(prepared.targets),
         has_common_scale=prepared.standardizer.is_common,
+        class_shares=tuple((prepared.class_counts / prepared.class_counts.sum()).tolist()),
     )
 
 
@@ -119,7 +120,7 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
     """The memory plan of a fit; nothing is read."""
     inference, with_slopes = settings.inference, settings.learning == "passes"
     named = 0 if settings.validation is None else np.size(settings.validation)
-    joint_classes = heads if settings.multiclass == "joint" and heads > 1 else 0
+    joint_classes = heads if settings.multiclass == "joint" else 0
     heads = 1 if joint_classes else heads
     return make_plan(
         Demand(
@@ -131,7 +132,7 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
             shared=settings.shared,
             n_at_once=heads if inference.sees_all_rows else 0,
             with_slopes=with_slopes,
-            likelihood=settings.likelihood or (Softmax() if joint_classes else Probit()),
+            likelihood=settings.likelihood or (Softmax() if joint_classes > 1 else Probit()),
             powers=inference.powers,
             criterion_rows=min(SAMPLE_ROWS, rows.n_rows) if settings.learning in BY_CRITERION else 0,
             criterion_active=SAMPLE_ACTIVE,
