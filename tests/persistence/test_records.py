@@ -362,7 +362,9 @@ def test_undecodable_and_reshaped_arrays_are_named(tmp_path):
     with pytest.raises(ModelFileError, match=r"array 'x' .* cannot be decoded"):
         read_record(path, kind="model")
     zarr.open_group(path, mode="r+").create_array("x", data=np.zeros(3), overwrite=True)
-    with pytest.raises(ModelFileError, match=r"array 'x' .* is float64 of shape \[3\], not int64 of shape \[5\]"):
+    with pytest.raises(
+        ModelFileError, match=r"array 'x' .* is float64 of shape \[3\], not int64 of shape \[5\]"
+    ):
         read_record(path, kind="model")
 
 
