@@ -15,6 +15,7 @@ import numpy as np
 from streamgp.arrays import FloatArray
 from streamgp.budget import parse_size
 from streamgp.data.standardize import Standardize
+from streamgp.data.targets import Task
 from streamgp.errors import ParameterError
 from streamgp.inference.inducing.basis import Approximation
 from streamgp.kernels import NAMED_KERNELS, Kernel, kernel_from_json
@@ -279,6 +280,22 @@ def refuse_for_real_targets(settings: FitSettings) -> None:
                 f"{name}={value!r} is for classes, but the targets are real numbers: leave it out, or give "
                 f"task='classification'"
             )
+
+
+def task_of(task: Task, likelihood: Any) -> Task:
+    """The task, which a likelihood decides where it is left open; a contradiction is refused."""
+    if likelihood is None:
+        return task
+    classes = isinstance(likelihood, JointLikelihood) or likelihood.is_classification
+    if task == "auto":
+        return "classification" if classes else "regression"
+    if classes != (task == "classification"):
+        kind = "classes" if classes else "numbers"
+        raise ParameterError(
+            f"likelihood={likelihood!r} is for {kind}, but the task is {task}: leave the likelihood out, or "
+            f"use the other estimator"
+        )
+    return task
 
 
 def _count(name: str, value: Any) -> int:

@@ -84,7 +84,7 @@ class Model:
                 class_predictive(likelihoods, len(arrays["classes"])),
             )
         else:
-            targets = RealTargets(*header["targets"])
+            targets = RealTargets(*header["targets"], *likelihoods[0].domain)
             predictive = RealPredictive(likelihoods[0], targets)
         kernel = kernel_from_json(header["kernel"])
         kernel.check_features(arrays["active_inputs"].shape[1])

@@ -30,7 +30,7 @@ from streamgp.persistence import CheckpointFolder
 from streamgp.posterior.calibration import UNCALIBRATED
 from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive, class_predictive
-from streamgp.settings import FitSettings, refuse_for_real_targets
+from streamgp.settings import FitSettings, refuse_for_real_targets, task_of
 from streamgp.training.heads import inducing_of, make_snapshot
 from streamgp.training.learn.criterion import SAMPLE_ACTIVE, SAMPLE_ROWS, TUNING_ACTIVE
 from streamgp.training.plan import Demand, MemoryPlan, make_plan
@@ -97,7 +97,7 @@ def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recip
     warn_of_outliers(problem)
     draft = Draft(
         choices.default_kernel.default(problem) if settings.kernel is None else settings.kernel,
-        choices.likelihoods or _likelihoods(prepared, settings.likelihood),
+        choices.likelihoods or _likelihoods(problem, settings.likelihood),
         (ActiveSet.empty(0, rows.n_features),) * heads,
         (UNCALIBRATED,) * heads,
     )
@@ -152,9 +152,11 @@ def _prepared(rows: Rows, task: Task, settings: FitSettings) -> tuple[MemoryPlan
     logger.info("memory plan\n%s", plan)
     if is_cold():
         logger.info("compiling numerics: once on this machine, up to half a minute")
+    task = task_of(task, settings.likelihood)
     prepared = prepare(rows.cut(plan.span_rows), task, settings.standardize, pass_settings(plan, settings))
     if isinstance(prepared.targets, RealTargets):
         refuse_for_real_targets(settings)
+        prepared = replace(prepared, targets=_encoding(prepared.targets, settings.likelihood))
     heads = n_heads(prepared.targets)
     if heads > 1:
         plan = plan_fit(rows, settings, heads)
@@ -165,6 +167,14 @@ def _prepared(rows: Rows, task: Task, settings: FitSettings) -> tuple[MemoryPlan
             "n_active=%d is more than there are rows: all %d are used", settings.n_active, rows.n_rows
         )
     return plan, prepared
+
+
+def _encoding(targets: RealTargets, likelihood: Likelihood | None) -> RealTargets:
+    """How real targets are passed to a likelihood: scaled, or as they are."""
+    if likelihood is None:
+        return targets
+    shift, scale = (targets.shift, targets.scale) if likelihood.scales_targets else (0.0, 1.0)
+    return RealTargets(shift, scale, *likelihood.domain)
 
 
 def _make_problem(
@@ -186,11 +196,16 @@ def _make_problem(
     )
 
 
-def _likelihoods(prepared: Prepared, likelihood: Likelihood | None) -> tuple[Likelihood, ...]:
-    """One likelihood per head: as given, else Gaussian, or probit with a bias from the class's share."""
+def _likelihoods(problem: Problem, likelihood: Likelihood | None) -> tuple[Likelihood, ...]:
+    """One likelihood per head: as given, else Gaussian, or probit with a bias from the class's share.
+
+    What a given likelihood leaves open is chosen by the targets of the sample.
+    """
+    prepared = problem.prepared
     heads = n_heads(prepared.targets)
     if likelihood is not None:
-        return (likelihood,) * heads
+        targets = problem.sample.targets[problem.sample_order()]
+        return tuple(likelihood.started(problem.head_targets(targets, head)) for head in range(heads))
     if isinstance(prepared.targets, RealTargets):
         return (Gaussian(noise=0.1),)
     counts = prepared.class_counts
