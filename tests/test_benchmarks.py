@@ -47,7 +47,7 @@ SMOKE = {
     "benchmarks.scale.ivm_scaling": "--rows 2000 --active 20 40 --features 5 --test-rows 500",
     "benchmarks.scale.pass_sweep": "--rows 40000 --features 5 --active 20 --memory-budget 32MiB",
 }
-NOT_RUN: dict[str, str] = {}
+NOT_RUN = {"benchmarks.robustness.kills": "forks; tests/test_kills.py runs it as a command"}
 """Benchmarks that no small run can stand for, and why."""
 COMMANDS = {"benchmarks.limits.pass_throughput"}
 """Run as users do, processes and all; the others here, where everything is imported already."""

@@ -42,7 +42,7 @@ POINTS: dict[str, tuple[Any, str, int]] = {
     "predictions half written": (PredictionWriter, "finish", 3),
     "predictions written, not renamed": (Path, "rename", 1),
 }
-"""Where a process is killed: a function, and at which of its calls (-1: the first one for the model's file)."""
+"""Where a process is killed: in which call of a function (-1: the first one for the model's file)."""
 ROWS_READ = RawArray("q", 1)
 
 
@@ -239,7 +239,7 @@ def _at_random(case: Case, place: Path, kills: int, generator: np.random.Generat
 
 
 def _left_alone(case: Case, place: Path) -> tuple[dict[str, np.ndarray], int, float]:
-    """What a run that nobody kills gives; rows that it reads; its seconds. Once here, so that all is compiled."""
+    """What a run that nobody kills gives, the rows that it reads, its seconds; first here, to compile all."""
     place.mkdir(parents=True)
     case.work(place)
     expected = case.result(place)

@@ -112,8 +112,8 @@ def _array_problem(name: str, entry: Mapping[str, Any], files: Files) -> str | N
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return "has metadata that cannot be read"
     if (document["data_type"], document["shape"]) != (dtype.name, list(shape)):
-        found = f"{document['data_type']} of shape {document['shape']}"
-        return f"is {found}, not {dtype.name} of shape {list(shape)}"
+        other = f"{document['data_type']} of shape {document['shape']}"
+        return f"is {other}, not {dtype.name} of shape {list(shape)}"
     if codecs is None:
         return "is not stored in the form that streamgp writes"
     chunk_bytes = math.prod(chunks) * dtype.itemsize
