@@ -33,8 +33,8 @@ from streamgp.passes.summary import Summarize
 from streamgp.persistence import atomic, checkpoints
 
 POINTS: dict[str, tuple[Any, str, int]] = {
-    "in the first pass": (Summarize, "visit", 3),
-    "in a sweep, sites half written": (SiteSweep, "finish", 6),
+    "in the first pass": (Summarize, "visit", 1),
+    "in a sweep, sites not written": (SiteSweep, "finish", 2),
     "a step written, not pointed to": (checkpoints, "replace_text", 2),
     "pointed to, older steps not removed": (checkpoints, "_steps", 4),
     "a step half written": (atomic, "_flush_tree", 5),
@@ -59,8 +59,13 @@ class Case:
 def cases(folder: Path, n_rows: int) -> list[Case]:
     """All that is killed: fits by every recipe, a save, predictions, a fit with scratch alone."""
     stores = {classes: _write(folder / f"{classes}.zarr", n_rows, classes) for classes in (2, 3)}
-    found = [_fit_case(name, settings, stores) for name, settings in RECIPES.items()]
+    recipes = {
+        **RECIPES,
+        "not learned": {"inference": "fitc", "selection": "random", "learn_hyperparameters": False},
+    }
+    found = [_fit_case(name, settings, stores) for name, settings in recipes.items()]
     model = streamgp.fit_stream(stores[2], n_active=20, random_state=0, learn_hyperparameters=False)
+    model.memory_budget = "1MiB"  # small, so that there are many spans
 
     def predict(place: Path) -> None:
         model.predict_stream(stores[2], place / "out.zarr")
@@ -193,7 +198,7 @@ def rows(options: Options) -> Rows:
 
 
 POINTED = {
-    "random, fitc": tuple(POINTS)[:6],
+    "not learned": tuple(POINTS)[:6],
     "predict_stream": tuple(POINTS)[6:],
 }
 """Cases that are killed at named points, and at which."""

@@ -130,6 +130,8 @@ def _opened(place: str, identity: str | None = None) -> zarr.Group:
         for name in list(group.keys()):
             del group[name]
         group.attrs.clear()
+    elif identity is not None and COMPLETE in group.attrs:
+        del group.attrs[COMPLETE]  # killed before it was given its name: it is looked through again
     return group
 
 
