@@ -4,23 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamgp.arrays import Array, FloatArray
 from streamgp.budget import parse_size
 from streamgp.data import ClassTargets, Rows, open_rows
 from streamgp.data.fingerprint import fingerprint
-from streamgp.data.lazy import is_lazy
+from streamgp.data.lazy import as_dask, is_lazy
 from streamgp.data.missing import warn_of_absent
 from streamgp.data.rows import Names, Store
 from streamgp.data.standardize import Standardize
 from streamgp.data.targets import Task
 from streamgp.errors import ParameterError
+from streamgp.estimators.columns import encoded, opened
 from streamgp.estimators.nested import nested, replaced
 from streamgp.estimators.running import n_threads, running
 from streamgp.kernels import Kernel
@@ -35,6 +37,7 @@ from streamgp.posterior import Marginals, Precision
 from streamgp.posterior.model import Model
 from streamgp.posterior.witness import WITNESS, witness_of
 from streamgp.settings import Inference, Selection, fit_settings, parameter_to_json
+from streamgp.tables.formats import is_frame, is_raw
 from streamgp.training.fit import Fitted, fit, resumed_seed
 from streamgp.training.plan import Demand, make_plan
 from streamgp.training.preview import Preview, preview
@@ -120,6 +123,9 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     ----------
     classes_, n_features_in_
         As usual.
+    feature_names_in_ : array of str
+        Where the store or the data frame has names; features made by :func:`streamgp.ingest` have those of
+        their columns ("city=Rome").
     active_rows_ : array
         Row numbers of the active sets, one class after the other, in the order of inclusion; inducing inputs
         that are no rows (centres, or learned) are not among them.
@@ -230,7 +236,23 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         equal rows do. Chunks that must have been lost are refused; ``allow_missing_chunks`` reads them as the
         fill value.
         """
-        return self._adopt(*fit_store(self, store, x, y, self.task, sample_weight, allow_missing_chunks))
+        return self._fit(store, x, y, sample_weight, allow_missing_chunks=allow_missing_chunks)
+
+    def _fit(
+        self,
+        store: Store,
+        x: Names,
+        y: str,
+        weight: Any,
+        *,
+        allow_missing_chunks: bool = False,
+        names: Sequence[str] | None = None,
+    ) -> Self:
+        """Fit; ``names`` are those of features that have lost theirs on their way to an array."""
+        fitted = fit_store(self, store, x, y, self.task, weight, allow_missing_chunks)
+        if names is not None:
+            fitted = fitted._replace(model=replace(fitted.model, feature_names=tuple(names)))
+        return self._adopt(*fitted)
 
     def plan_stream(self, store: Store, x: str = "X", y: str = "y", *, task: Task | None = None) -> Preview:
         """The recipe and the memory of a fit to a store; a few chunks are read, nothing is learned."""
@@ -289,6 +311,9 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         """Take over what a fit has learned."""
         self.model_, self.history_, self.recipe_, self.about_ = model, list(history), recipe, about
         self.n_features_in_ = model.snapshot.active_inputs.shape[1]
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        if model.feature_names is not None:
+            self.feature_names_in_ = np.array(model.feature_names, dtype=object)
         self.active_rows_, self.kernel_ = model.active_rows, model.snapshot.kernel
         self.likelihood_: Any = model.predictive.likelihoods
         if isinstance(model.targets, ClassTargets):
@@ -333,9 +358,29 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     def _marginals(self, X: Any, with_variance: bool = True) -> Marginals:
         """Latent marginals of rows in memory, inside the budget."""
         check_is_fitted(self)
-        features = X if is_lazy(X) else validate_data(self, X, dtype="numeric", reset=False)
-        rows = self._planned(open_rows(features, y=None))
+        rows = self._planned(open_rows(self._features(X), y=None))
         return concatenate(self._visit(*rows, CollectMarginals(with_variance)))
+
+    def _features(self, X: Any) -> Any:
+        """Rows as an array of features; raw columns are encoded as those of the training store were."""
+        if self._takes_raw(X):
+            return encoded(self.model_, X)
+        if is_lazy(X):
+            return X
+        if (
+            self.model_.column_recipe is not None
+        ):  # features that are made already; raw columns have the names
+            return check_array(X, dtype="numeric")
+        return validate_data(self, X, dtype="numeric", reset=False)
+
+    def _lazily(self, X: Any) -> Any:
+        """A Dask array for features that are lazy; everything else, and raw columns, as they are."""
+        check_is_fitted(self)
+        return X if self._takes_raw(X) else as_dask(X)
+
+    def _takes_raw(self, X: Any) -> bool:
+        """Whether rows are raw columns to this model; without a recipe, a frame holds features."""
+        return is_raw(X) and (self.model_.column_recipe is not None or not is_frame(X))
 
     def _by_block(
         self,
@@ -363,9 +408,10 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> T:
         """One pass of a visitor that compares predictions with the targets of a store."""
         check_is_fitted(self)
-        rows, settings = self._planned(open_rows(store, x, y, allow_missing_chunks=allow_missing_chunks))
-        warn_of_absent(*rows.check_chunks())
-        counted: tuple[T, int] = self._visit(rows, settings, LeaveOutBadRows(visitor), on_bad_rows)
+        with opened(self, store, x, y, allow_missing_chunks) as found:
+            rows, settings = self._planned(found)
+            warn_of_absent(*rows.check_chunks())
+            counted: tuple[T, int] = self._visit(rows, settings, LeaveOutBadRows(visitor), on_bad_rows)
         warn_of_bad_rows(counted[1], "are left out of the score")
         return counted[0]
 
@@ -382,16 +428,17 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         """Write what ``predict`` makes of every row of a store to a new Zarr group, or go on doing so."""
         check_is_fitted(self)
-        rows, settings = self._planned(open_rows(store, x, None, allow_missing_chunks=allow_missing_chunks))
-        warn_of_absent(*rows.check_chunks())
-        how = [fingerprint(rows.features), rows.span_rows, on_bad_rows]
-        identity = record_digest(*self.model_.to_record(), extra=how)
-        with output_group(out, rows, columns, {IDENTITY: identity, **(attributes or {})}) as output:
-            writer = PredictionWriter(predict, output.arrays)
-            bad = output.bad_rows
-            if output.spans:
-                bad += self._visit(rows, settings, writer, on_bad_rows, spans=output.spans)[1]
-            output.note_bad_rows(bad)
+        with opened(self, store, x, None, allow_missing_chunks) as found:
+            rows, settings = self._planned(found)
+            warn_of_absent(*rows.check_chunks())
+            how = [fingerprint(rows.features), rows.span_rows, on_bad_rows]
+            identity = record_digest(*self.model_.to_record(), extra=how)
+            with output_group(out, rows, columns, {IDENTITY: identity, **(attributes or {})}) as output:
+                writer = PredictionWriter(predict, output.arrays)
+                bad = output.bad_rows
+                if output.spans:
+                    bad += self._visit(rows, settings, writer, on_bad_rows, spans=output.spans)[1]
+                output.note_bad_rows(bad)
         warn_of_bad_rows(bad, "have NaN as predictions, and -1 as label")
 
 
@@ -411,7 +458,10 @@ def fit_store(
     with running(estimator.n_jobs, estimator.verbose):
         seed = resumed_seed(estimator.checkpoint) if estimator.random_state is None else None
         settings = fit_settings(parameters, _seed(estimator.random_state) if seed is None else seed, weight)
-        return fit(open_rows(store, x, y, allow_missing_chunks=allow_missing_chunks), task, settings)
+        rows = open_rows(store, x, y, allow_missing_chunks=allow_missing_chunks)
+        fitted = fit(rows, task, settings)
+    named = replace(fitted.model, feature_names=rows.feature_names, column_recipe=rows.column_recipe)
+    return fitted._replace(model=named)
 
 
 def _seed(random_state: Any) -> int:

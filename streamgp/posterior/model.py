@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,9 @@ class Model:
     snapshot: Snapshot
     predictive: ClassPredictive | RealPredictive
     active_rows: IntArray
+    feature_names: tuple[str, ...] | None = None
+    column_recipe: Mapping[str, Any] | None = None
+    """How features are made from raw columns, where the store was made by ``streamgp.ingest``."""
 
     def to_record(self) -> tuple[dict[str, Any], dict[str, Array]]:
         """JSON and arrays for the disk; prediction does not need the training data, so they are not in it."""
@@ -35,6 +39,10 @@ class Model:
             "calibrations": [list(head.calibration) for head in heads],
             "residuals": [head.residual for head in heads],
         }
+        if self.feature_names is not None:
+            header["feature_names"] = list(self.feature_names)
+        if self.column_recipe is not None:
+            header["column_recipe"] = self.column_recipe
         arrays: dict[str, Array] = {
             "shift": self.standardizer.shift,
             "scale": self.standardizer.scale,
@@ -94,4 +102,6 @@ class Model:
             Snapshot(kernel, arrays["active_inputs"], heads),
             predictive,
             arrays["active_rows"],
+            tuple(header["feature_names"]) if "feature_names" in header else None,
+            header.get("column_recipe"),
         )
