@@ -44,6 +44,7 @@ SMOKE = {
     "benchmarks.papers.reject_curve": "--synthetic --active 30",
     "benchmarks.papers.streaming_greedy": "--synthetic --active 40 --seeds 0 1",
     "benchmarks.robustness.files": "--mutations 10",
+    "benchmarks.robustness.memory": "--rows 3000 --active 10 --features 3 --recipes random,adf",
     "benchmarks.scale.ingest": "--rows 3000 --shuffle",
     "benchmarks.scale.ivm_scaling": "--rows 2000 --active 20 40 --features 5 --test-rows 500",
     "benchmarks.scale.pass_sweep": "--rows 40000 --features 5 --active 20 --memory-budget 32MiB",

@@ -105,7 +105,10 @@ def output_group(
     if target.exists():
         raise StoreError(f"{str(target)!r} exists already; predictions are written to a new folder only")
     unfinished = target.with_name(f".{target.name}.unfinished")
-    unfinished.mkdir(parents=True, exist_ok=True)
+    try:
+        unfinished.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"predictions cannot be written to {str(target)!r}: {error}") from error
     try:
         with locked(unfinished):
             try:
