@@ -1,9 +1,10 @@
 """Peak memory of a fit by every recipe, beside its plan and its budget.
 
-``grown_mib`` is what a fit and an evaluation add to a process that has run the same recipe on few rows (the baseline:
-Python, libraries, compiled code); ``cold_mib`` is what that first small run added to a process that had imported
-the library. ``within`` says that what was added is at most the plan's figure, and the plan's at most the budget.
-With ``--limit`` the whole process may not map more data than baseline and budget together (RLIMIT_DATA).
+``grown_mib`` is what a fit and an evaluation add to a process that has run the same recipe on few rows (the
+baseline: Python, libraries, compiled code); ``cold_mib`` is what that first small run added to a process
+that had imported the library. ``within`` says that what was added is at most the plan's figure, and the
+plan's at most the budget. With ``--limit`` the whole process may not map more data than baseline and budget
+together (RLIMIT_DATA).
 """
 
 from __future__ import annotations
@@ -68,7 +69,9 @@ def rows(options: Options) -> Rows:
         settings = {key: value for key, value in RECIPES[name].items() if key != "classes"}
         with tempfile.TemporaryDirectory() as folder:
             for store, n_rows in (("few", FEW_ROWS), ("many", options.rows)):
-                write(Path(folder) / f"{store}.zarr", n_rows, options.features, RECIPES[name].get("classes", 2))
+                write(
+                    Path(folder) / f"{store}.zarr", n_rows, options.features, RECIPES[name].get("classes", 2)
+                )
             yield {"recipe": name, "rows": options.rows, **in_own_process(measure, folder, settings, options)}
 
 

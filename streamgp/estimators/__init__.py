@@ -10,7 +10,9 @@ from streamgp.data.targets import Task
 from streamgp.estimators.base import StreamGPEstimator, fit_store
 from streamgp.estimators.classifier import StreamGPClassifier
 from streamgp.estimators.regressor import StreamGPRegressor
+from streamgp.inference.local.snapshot import LocalSnapshot
 from streamgp.persistence import read_record
+from streamgp.posterior import Snapshot
 from streamgp.posterior.believed import believed, check_history
 from streamgp.posterior.model import Model
 from streamgp.posterior.witness import check_witness
@@ -49,7 +51,9 @@ def load(path: Any) -> Estimator:
     file (a client, rows named for validation) has its default.
     """
     header, arrays = read_record(path, kind="model")
-    model = Model.from_record(header, arrays)
+    model = Model.from_record(
+        header, arrays, LocalSnapshot.from_record if "local" in header else Snapshot.from_record
+    )
     believed("model", lambda: check_witness(model, arrays))
     return believed("fit", lambda: _adopted(model, header))
 

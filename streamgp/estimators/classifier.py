@@ -114,6 +114,10 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
             {"classes": self.classes_.tolist()},
         )
 
+    @property
+    def _evaluation(self) -> ClassEvaluation:
+        return ClassEvaluation(self._predictive, tuple(self.classes_.tolist()))
+
     def evaluate_stream(
         self,
         store: Store,
@@ -128,8 +132,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         Its ``baseline`` always predicts the shares of the classes; ``to_dict()`` suits JSON. ``on_bad_rows``
         as for :meth:`predict_stream`; "nan" leaves such rows out of the score.
         """
-        visitor = ClassEvaluation(self._predictive, tuple(self.classes_.tolist()))
-        return self._evaluate(store, x, y, visitor, on_bad_rows, allow_missing_chunks)
+        return self._evaluate(store, x, y, self._evaluation, on_bad_rows, allow_missing_chunks)
 
 
 def _class_columns(predictive: ClassPredictive, marginals: Marginals) -> Mapping[str, Array]:

@@ -105,6 +105,10 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
             allow_missing_chunks,
         )
 
+    @property
+    def _evaluation(self) -> RealEvaluation:
+        return RealEvaluation(self._predictive)
+
     def evaluate_stream(
         self,
         store: Store,
@@ -119,8 +123,7 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
         Its ``baseline`` always predicts the mean and variance of the targets; ``to_dict()`` suits JSON.
         ``on_bad_rows`` as for :meth:`predict_stream`; "nan" leaves such rows out of the score.
         """
-        visitor = RealEvaluation(self._predictive)
-        return self._evaluate(store, x, y, visitor, on_bad_rows, allow_missing_chunks)
+        return self._evaluate(store, x, y, self._evaluation, on_bad_rows, allow_missing_chunks)
 
 
 def _real_columns(predictive: RealPredictive, marginals: Marginals) -> Mapping[str, Array]:

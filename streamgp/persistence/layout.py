@@ -73,9 +73,12 @@ def check_manifest(manifest: Mapping[str, Any], source: Path) -> None:
     if not formed:
         raise _odd(source, "its parts are not of the types that streamgp writes")
     assert isinstance(arrays, dict)
-    check_names(arrays)
-    for name, entry in arrays.items():
-        if not _is_entry(entry):
+    large = manifest.get("large", {})
+    if not isinstance(large, dict):
+        raise _odd(source, "its large arrays are not named")
+    check_names([*arrays, *large])
+    for name, entry in [*arrays.items(), *large.items()]:
+        if not _is_entry(entry) or (name in large and not _is_large(entry)):
             raise _odd(source, f"its entry of array {name!r} has no plain type, shape and checksum")
 
 
@@ -84,7 +87,7 @@ def check_layout(manifest: Mapping[str, Any], files: Files, source: Path) -> Non
     stated = sum(_nbytes(entry) for entry in manifest["arrays"].values())
     if stated > BELIEVED_BYTES + MOST_RATIO * files.total:
         raise _odd(source, f"{files.total} bytes of it would unpack to {stated}")
-    for name, entry in manifest["arrays"].items():
+    for name, entry in [*manifest["arrays"].items(), *manifest.get("large", {}).items()]:
         try:
             problem = _array_problem(name, entry, files)
         except (zipfile.BadZipFile, EOFError, OSError, RuntimeError, NotImplementedError) as error:
@@ -105,7 +108,7 @@ def _array_problem(name: str, entry: Mapping[str, Any], files: Files) -> str | N
         return "is missing"
     if files.sizes[metadata] > _MOST_METADATA_BYTES:
         return "has metadata of an impossible size"
-    chunks = chunk_shape(shape, dtype.itemsize)
+    chunks = (entry["rows"], *shape[1:]) if "rows" in entry else chunk_shape(shape, dtype.itemsize)
     try:
         document = json.loads(files.start(metadata, _MOST_METADATA_BYTES))
         codecs = _codecs(document, dtype, shape, chunks)
@@ -165,7 +168,8 @@ def unpacked_bytes(start: bytes) -> int:
 
 
 def _is_entry(entry: Any) -> bool:
-    if not isinstance(entry, dict) or not all(isinstance(entry.get(key), str) for key in ("dtype", "sha256")):
+    texts = ("dtype",) if isinstance(entry, dict) and "rows" in entry else ("dtype", "sha256")
+    if not isinstance(entry, dict) or not all(isinstance(entry.get(key), str) for key in texts):
         return False
     shape = entry.get("shape")
     if not isinstance(shape, list) or len(shape) > 8:
@@ -176,6 +180,14 @@ def _is_entry(entry: Any) -> bool:
         return len(entry["dtype"]) < 32 and is_plain(np.dtype(entry["dtype"]))
     except (TypeError, ValueError):
         return False
+
+
+def _is_large(entry: Mapping[str, Any]) -> bool:
+    """Whether it is read chunk by chunk, none of them larger than what is believed."""
+    rows = entry.get("rows")
+    if type(rows) is not int or rows < 1 or not entry["shape"]:
+        return False
+    return rows * math.prod(entry["shape"][1:]) * np.dtype(entry["dtype"]).itemsize <= BELIEVED_BYTES
 
 
 def _nbytes(entry: Mapping[str, Any]) -> int:

@@ -47,30 +47,47 @@ def check_model_record(header: Mapping[str, Any], arrays: Arrays) -> None:
         _require(_shape(arrays, name, 1, "f") == features[1:], f"{name} has not one number for each feature")
     _require(bool(np.all(arrays["scale"] > 0)), "a scale is not above zero")
     _shape(arrays, "active_rows", 1, "iu")
-    columns = header["columns"]
-    _require(isinstance(columns, list) and bool(columns), "columns is not a list")
-    for name in ("calibrations", "residuals"):
-        values = header.get(name, columns)
-        _require(
-            isinstance(values, list) and len(values) == len(columns), f"{name} are not one for each head"
-        )
-    for number, place in enumerate(columns):
-        _check_head(number, place, header, arrays, features[0])
+    n_heads = len(header["calibrations"])
+    for number, calibration in enumerate(header["calibrations"]):
+        mean_scale, _, variance_scale, _ = _numbers(calibration, 4, "calibrations")
+        _require(mean_scale > 0 and variance_scale >= 0, f"the calibration of head {number} is not positive")
+    if "local" in header:
+        _check_local(header["local"])
+    else:
+        _check_heads(header, arrays, features[0])
     likelihoods = header["likelihoods"]
     _require(
-        isinstance(likelihoods, list) and len(likelihoods) in (1, len(columns)),
+        isinstance(likelihoods, list) and len(likelihoods) in (1, n_heads),
         "likelihoods are neither one nor one for each head",
     )
     if "classes" in arrays:
         classes = arrays["classes"]
         n_classes = _shape(arrays, "classes", 1, "iufbU")[0]
-        _require(len(columns) == (1 if n_classes == 2 else n_classes), "classes and heads do not agree")
+        _require(n_heads == (1 if n_classes == 2 else n_classes), "classes and heads do not agree")
         _require(bool(np.all(classes[1:] > classes[:-1])), "classes are not sorted")
     else:
         shift, scale = _numbers(header["targets"], 2, "targets")
-        _require(
-            scale > 0 and len(columns) == 1, f"targets are {shift!r}, {scale!r} for {len(columns)} heads"
-        )
+        _require(scale > 0 and n_heads == 1, f"targets are {shift!r}, {scale!r} for {n_heads} heads")
+
+
+def _check_heads(header: Mapping[str, Any], arrays: Arrays, n_inputs: int) -> None:
+    """Refuse heads that are not parts of the active inputs, or not as many as there are calibrations."""
+    columns = header["columns"]
+    for name in ("columns", "residuals"):
+        values = header.get(name, columns)
+        one_each = isinstance(values, list) and len(values) == len(header["calibrations"])
+        _require(one_each and bool(values), f"{name} are not one for each head")
+    for number, place in enumerate(columns):
+        _check_head(number, place, header, arrays, n_inputs)
+
+
+def _check_local(local: Any) -> None:
+    """Refuse numbers of local blocks that cannot be."""
+    [jitter] = _numbers([local["jitter"]], 1, "jitter")
+    counts = [local["neighbours"], local["group_rows"]]
+    _require(
+        jitter >= 0 and all(type(count) is int and count >= 1 for count in counts), f"local is {local!r}"
+    )
 
 
 def check_history(header: Mapping[str, Any]) -> None:
@@ -87,8 +104,6 @@ def _check_head(number: int, place: Any, header: Mapping[str, Any], arrays: Arra
     is_pair = isinstance(place, list) and len(place) == 2 and all(type(end) is int for end in place)
     _require(is_pair and 0 <= place[0] < place[1] <= n_inputs, f"columns of head {number} are {place!r}")
     size = place[1] - place[0]
-    mean_scale, _, variance_scale, _ = _numbers(header["calibrations"][number], 4, "calibrations")
-    _require(mean_scale > 0 and variance_scale >= 0, f"the calibration of head {number} is not positive")
     [residual] = _numbers([header["residuals"][number]] if "residuals" in header else [1.0], 1, "residuals")
     _require(0 <= residual <= 1, f"the residual of head {number} is {residual!r}, not from 0 to 1")
     name = f"heads/{number}/projected_targets"
