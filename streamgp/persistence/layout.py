@@ -187,7 +187,8 @@ def _is_large(entry: Mapping[str, Any]) -> bool:
     rows = entry.get("rows")
     if type(rows) is not int or rows < 1 or not entry["shape"]:
         return False
-    return rows * math.prod(entry["shape"][1:]) * np.dtype(entry["dtype"]).itemsize <= BELIEVED_BYTES
+    chunk = rows * math.prod(entry["shape"][1:]) * np.dtype(entry["dtype"]).itemsize
+    return bool(chunk <= BELIEVED_BYTES)
 
 
 def _nbytes(entry: Mapping[str, Any]) -> int:
