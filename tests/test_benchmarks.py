@@ -50,7 +50,7 @@ SMOKE = {
 }
 NOT_RUN = {
     "benchmarks.robustness.kills": "forks; tests/test_kills.py runs it as a command",
-    "benchmarks.robustness.memory": "measures processes of its own; tests/test_memory_budget.py does so in small",
+    "benchmarks.robustness.memory": "measures processes; tests/test_memory_budget.py does so in small",
 }
 """Benchmarks that no small run can stand for, and why."""
 COMMANDS = {"benchmarks.limits.pass_throughput"}
