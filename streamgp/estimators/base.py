@@ -100,7 +100,8 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     precision : {"auto", "float32", "float64"}
         Arithmetic of the passes; factors are always float64.
     memory_budget : int or str
-        Bytes, or a size such as ``"1GiB"``, that the fit may use beside Python and its libraries.
+        Bytes, or a size such as ``"1GiB"``, that the fit may use beside Python, its libraries and their
+        compiled code: what it adds to a process that has run a small one.
     validation : None, False, float or array of row numbers
         Rows held out to stop early, or to choose the approximation. None: min(5 %, 10000) of them,
         stratified; none for "pass" and "fpass" with "ep", and for "local". False: none.
