@@ -335,7 +335,8 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         written = {name: parameter_to_json(value) for name, value in self.get_params(deep=False).items()}
         header["parameters"] = {name: value for name, value in written.items() if value is not None}
         header |= {"history": self.history_, "recipe": self.recipe_, "about": self.about_}
-        arrays[WITNESS] = witness_of(self.model_)
+        if not any(isinstance(array, LargeArray) for array in arrays.values()):
+            arrays[WITNESS] = witness_of(self.model_)  # blocks of rows are checked when they are read
         write_record(path, header, arrays, kind="model")
 
     def _adopt(
