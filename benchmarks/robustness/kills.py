@@ -184,7 +184,8 @@ def rows(options: Options) -> Rows:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         every = cases(folder, options.rows)
-        chosen = [case for case in every if not options.points or case.name in POINTED]
+        wanted = POINTED if options.points else options.cases or [case.name for case in every]
+        chosen = [case for case in every if case.name in wanted]
         generator = np.random.default_rng(options.seed)
         total = {"kills": 0, "different": 0, "left": 0, "rows_read_again": 0}
         for number, case in enumerate(chosen):
@@ -272,7 +273,11 @@ SCRIPT = Script(
     "kills",
     __doc__,
     rows,
-    (*defaults(kills=300, rows=1600, seed=0), option("--points", False, "kill at the eight named points")),
+    (
+        *defaults(kills=300, rows=1600, seed=0),
+        option("--points", False, "kill at the eight named points"),
+        option("--cases", None, "only these, by name", nargs="+"),
+    ),
 )
 
 if __name__ == "__main__":

@@ -92,7 +92,7 @@ SCRIPT = Script(
     rows,
     (
         *defaults(rows=100_000, features=8, active=100, memory_budget="64MiB"),
-        option("--recipes", [], "only these, by name", type=str),
+        option("--recipes", None, "only these, by name", nargs="+"),
         option("--limit", False, "no more data may be mapped than baseline and budget"),
     ),
 )

@@ -100,7 +100,8 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     precision : {"auto", "float32", "float64"}
         Arithmetic of the passes; factors are always float64.
     memory_budget : int or str
-        Bytes, or a size such as ``"1GiB"``, that the fit may use beside Python and its libraries.
+        Bytes, or a size such as ``"1GiB"``, that the fit may use beside Python, its libraries and their
+        compiled code: what it adds to a process that has run a small one.
     validation : None, False, float or array of row numbers
         Rows held out to stop early, or to choose the approximation. None: min(5 %, 10000) of them,
         stratified; none for "pass" and "fpass" with "ep", and for "local". False: none.
@@ -334,7 +335,8 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         written = {name: parameter_to_json(value) for name, value in self.get_params(deep=False).items()}
         header["parameters"] = {name: value for name, value in written.items() if value is not None}
         header |= {"history": self.history_, "recipe": self.recipe_, "about": self.about_}
-        arrays[WITNESS] = witness_of(self.model_)
+        if not any(isinstance(array, LargeArray) for array in arrays.values()):
+            arrays[WITNESS] = witness_of(self.model_)  # blocks of rows are checked when they are read
         write_record(path, header, arrays, kind="model")
 
     def _adopt(
