@@ -42,7 +42,7 @@ TRAINING = [  # walls inside of training, top to bottom; rooms of one line never
     {"preview"},
     {"fit"},
     {"recipe"},
-    {"learn", "select", "infer", "calibrate"},
+    {"learn", "select", "group", "infer", "calibrate"},
 ]
 
 
