@@ -149,6 +149,7 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     """
 
     task: Task = "auto"
+    _named_by_frame = False
 
     def __init__(
         self,
@@ -262,6 +263,7 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Fit; ``names`` are those of features that have lost theirs on their way to an array."""
         fitted = fit_store(self, store, x, y, self.task, weight, allow_missing_chunks)
+        self._named_by_frame = names is not None
         if names is not None:
             fitted = fitted._replace(model=replace(fitted.model, feature_names=tuple(names)))
         return self._adopt(*fitted)
@@ -397,9 +399,9 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
             return encoded(self, X)
         if is_lazy(X):
             return X
-        if (
-            self.model_.column_recipe is not None
-        ):  # features that are made already; raw columns have the names
+        store_named = self.model_.feature_names is not None and not self._named_by_frame
+        # Features that are made already: of a store's names, unlike a frame's, an array need not know.
+        if self.model_.column_recipe is not None or (store_named and not hasattr(X, "columns")):
             return check_array(X, dtype="numeric")
         return validate_data(self, X, dtype="numeric", reset=False)
 
