@@ -33,6 +33,7 @@ from streamgp.training.prepare import Prepared, prepare
 from streamgp.training.problem import Problem, draw_sample, pass_settings
 from streamgp.training.recipe import BY_CRITERION, Choices, Traits, compose, resolve
 from streamgp.training.stage import Draft, History, Recipe, describe, run
+from streamgp.training.trial import settle
 from streamgp.training.weights import row_weights
 
 logger = logging.getLogger(__name__)
@@ -51,7 +52,15 @@ class Fitted(NamedTuple):
 
 def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
     """A model of the rows."""
-    problem, recipe, draft = begin(rows, task, settings)
+    started = time.monotonic()
+    plan, prepared = prepared_rows(rows, task, settings)
+    trial = None
+    if settings.method_is_open or settings.size_is_open:
+        identity = {"data": _data_identity(prepared), "parameters": _parameter_identity(settings)}
+        settings, trial = settle(prepared, plan, settings, identity, fit)
+        plan = plan_fit(rows, settings, n_heads(prepared.targets))
+        prepared = replace(prepared, rows=rows.cut(plan.span_rows))
+    problem, recipe, draft = begin(plan, prepared, settings, started)
     folder = None
     if settings.checkpoint is not None:
         folder = CheckpointFolder(Path(settings.checkpoint), identity=_identity(problem))
@@ -61,14 +70,17 @@ def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
             space = scratch_space(settings.scratch, settings.checkpoint, needed, settings.client)
             problem = replace(problem, scratch=stack.enter_context(space))
         draft, history = run(recipe, problem, draft, folder)
-    return Fitted(_model(problem, draft), history, describe(recipe))
+    words = describe(recipe)
+    if trial is not None:
+        history, words = (trial.entry(), *history), f"{words} ({trial.sentence()})"
+    return Fitted(_model(problem, draft), history, words)
 
 
-def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recipe, Draft]:
-    """Plan, read all rows once, and compose: the problem, the stages, and the draft that they start from."""
-    started = time.monotonic()
-    plan, prepared = _prepared(rows, task, settings)
-    heads = n_heads(prepared.targets)
+def begin(
+    plan: MemoryPlan, prepared: Prepared, settings: FitSettings, started: float
+) -> tuple[Problem, Recipe, Draft]:
+    """Draw the sample and compose: the problem, the stages, and the draft that they start from."""
+    rows, heads = prepared.rows, n_heads(prepared.targets)
     traits = Traits(
         n_features=rows.n_features,
         n_active=plan.n_active,
@@ -116,7 +128,7 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
     )
 
 
-def _prepared(rows: Rows, task: Task, settings: FitSettings) -> tuple[MemoryPlan, Prepared]:
+def prepared_rows(rows: Rows, task: Task, settings: FitSettings) -> tuple[MemoryPlan, Prepared]:
     """The plan and the rows that it reads; with many classes the plan is made again once they are known."""
     if settings.kernel is not None:
         settings.kernel.check_features(rows.n_features)
@@ -191,26 +203,35 @@ def _model(problem: Problem, draft: Draft) -> Model:
 
 def _identity(problem: Problem) -> dict[str, Any]:
     """What must be the same for a checkpoint to be continued: data, parameters, plan."""
-    settings, summary, plan = problem.settings, problem.prepared.summary, problem.plan
-    parameters = {
-        field.name: repr(getattr(settings, field.name))
-        for field in dataclasses.fields(settings)
-        if field.name not in (*NOT_IDENTITY, "sample_weight")
-    }
-    weights = settings.sample_weight
+    plan = problem.plan
     return {
-        "data": {
-            "rows": summary.n_rows,
-            "features": problem.n_features,
-            "dtype": str(problem.prepared.rows.features.dtype),
-            "mean": float(summary.features.mean.sum()),
-            "variance": float(summary.features.variance.sum()),
-            "labels": {str(label): count for label, count in summary.labels.items()},
-        },
-        "parameters": {**parameters, "sample_weight": None if weights is None else float(weights.sum())},
+        "data": _data_identity(problem.prepared),
+        "parameters": _parameter_identity(problem.settings),
         "plan": {
             "rows_per_block": plan.rows_per_block,
             "span_rows": problem.prepared.rows.span_rows,
             "candidates": plan.n_candidates,
         },
     }
+
+
+def _data_identity(prepared: Prepared) -> dict[str, Any]:
+    summary = prepared.summary
+    return {
+        "rows": summary.n_rows,
+        "features": prepared.rows.n_features,
+        "dtype": str(prepared.rows.features.dtype),
+        "mean": float(summary.features.mean.sum()),
+        "variance": float(summary.features.variance.sum()),
+        "labels": {str(label): count for label, count in summary.labels.items()},
+    }
+
+
+def _parameter_identity(settings: FitSettings) -> dict[str, Any]:
+    parameters = {
+        field.name: repr(getattr(settings, field.name))
+        for field in dataclasses.fields(settings)
+        if field.name not in (*NOT_IDENTITY, "sample_weight")
+    }
+    weights = settings.sample_weight
+    return {**parameters, "sample_weight": None if weights is None else float(weights.sum())}

@@ -30,7 +30,7 @@ from streamgp.training.learn.evidence import (
 )
 from streamgp.training.learn.judged import judge_kernels
 from streamgp.training.select.centres import centre_inducing
-from streamgp.training.select.draw import draw_actives, draw_first
+from streamgp.training.select.draw import draw_actives, draw_first, draw_inducing
 from streamgp.training.select.exchange import Exchange
 from streamgp.training.select.gain import gain_inducing
 from streamgp.training.select.grow import Watching, grow_actives
@@ -217,11 +217,15 @@ def _exchange(choices: Choices) -> Recipe:
     return draw_first(selection, choose_kernel), Exchange(selection, update, every or 1, calibrated).stage()
 
 
+def _draw(choices: Choices) -> Recipe:
+    return (draw_inducing() if choices.inference.sees_all_rows else draw_actives(),)
+
+
 SELECT: dict[type[Selection], Compose] = {
     IVM: _grow,
     PASS: _exchange,
     FPASS: _exchange,
-    Random: lambda choices: (draw_actives(),),
+    Random: _draw,
     Kmeans: lambda choices: (centre_inducing(choices.selection),),
     EvidenceGain: lambda choices: (gain_inducing(choices.selection),),
 }

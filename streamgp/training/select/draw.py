@@ -15,7 +15,7 @@ from streamgp.kernels import Kernel
 from streamgp.passes.candidates import Pool, smallest
 from streamgp.selection import stratified_quotas
 from streamgp.selection.predictive import Predictive
-from streamgp.training.heads import active_set, converged
+from streamgp.training.heads import active_set, converged, with_inducing
 from streamgp.training.problem import Problem
 from streamgp.training.stage import Draft, Stage, once
 
@@ -29,13 +29,7 @@ def draw_actives() -> Stage:
     """Rows of the sample at random, the same for all heads, each site visited once in their order."""
 
     def work(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
-        wanted, sample = problem.plan.n_active, problem.sample
-        places: IntArray = np.arange(len(sample.rows))
-        if not problem.holds_all_rows:
-            places = smallest(sample.keys, problem.plan.candidates_at(wanted))
-        pool = sample.take(places)
-        # Keys are random, so their order is: filtering depends on it.
-        drawn = pool.take(np.argsort(pool.keys, kind="stable")[:wanted])
+        drawn = _drawn(problem)
         inputs = problem.inputs(drawn.features)
         gram = draft.kernel.gram(inputs).astype(np.float64, copy=False)
         actives = []
@@ -44,9 +38,30 @@ def draw_actives() -> Stage:
             sites = filter_sites(gram, targets, likelihood)
             actives.append(active_set(drawn.rows, inputs, targets, sites))
         draft = replace(draft, actives=tuple(actives))
-        return draft, {"n_active": draft.sizes, "candidates": len(sample.rows)}
+        return draft, {"n_active": draft.sizes, "candidates": len(problem.sample.rows)}
 
     return once("select: random", work)
+
+
+def draw_inducing() -> Stage:
+    """The same rows as inducing inputs: sites come later, from all rows."""
+
+    def work(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
+        drawn = _drawn(problem)
+        draft = with_inducing(draft, problem.inputs(drawn.features), drawn.rows)
+        return draft, {"n_active": draft.sizes, "candidates": len(problem.sample.rows)}
+
+    return once("select: random", work)
+
+
+def _drawn(problem: Problem) -> Pool:
+    """Rows of the sample at random, in an order that is random too: filtering depends on it."""
+    wanted, sample = problem.plan.n_active, problem.sample
+    places: IntArray = np.arange(len(sample.rows))
+    if not problem.holds_all_rows:
+        places = smallest(sample.keys, problem.plan.candidates_at(wanted))
+    pool = sample.take(places)
+    return pool.take(np.argsort(pool.keys, kind="stable")[:wanted])
 
 
 def draw_first(selection: Predictive, choose_kernel: ChooseKernel | None) -> Stage:

@@ -1,0 +1,105 @@
+"""What "auto" means: the methods that suit data of some shape, simplest first, and how large they should be.
+
+Which of them a fit uses is decided by a trial on a sample (:mod:`streamgp.training.trial`). Every rule here is
+explained in docs/decisions.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from streamgp.kernels import Constant, Linear
+from streamgp.likelihoods import Likelihood
+from streamgp.selection import Kmeans, Random
+from streamgp.settings import FITC, FitSettings
+
+MOST_INDUCING = 2000
+ROWS_PER_INDUCING = 3
+MOST_KERNEL_ENTRIES = 10**10
+"""Entries of the kernel block of all rows: a pass makes about 2e9 of them a second."""
+FEWEST_LARGE = 1000
+"""Inducing inputs that even the largest data get."""
+MOST_LINEAR = 1000
+"""Features up to which a linear model is tried."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the rules look at. ``n_classes`` is 0 where targets are real."""
+
+    n_rows: int
+    n_features: int
+    n_classes: int
+
+
+class Method(NamedTuple):
+    """A way to fit: its name for people, whether it can be used here, and its settings."""
+
+    name: str
+    suits: Callable[[FitSettings, Shape], bool]
+    settle: Callable[[FitSettings, Shape], FitSettings]
+
+
+class Candidate(NamedTuple):
+    """A method with settings in which nothing is open any more."""
+
+    name: str
+    settings: FitSettings
+
+
+def candidates(settings: FitSettings, shape: Shape) -> tuple[Candidate, ...]:
+    """All that may be tried on data of this shape, the simplest first; at least one."""
+    return tuple(
+        Candidate(method.name, replace(method.settle(settings, shape), method_is_open=False))
+        for method in METHODS
+        if method.suits(settings, shape)
+    )
+
+
+def with_size(settings: FitSettings, shape: Shape) -> FitSettings:
+    """The settings with ``n_active`` chosen, where it was left open: from the rows and what a pass costs."""
+    if not settings.size_is_open:
+        return settings
+    size = settings.n_active
+    if settings.inference.sees_all_rows:
+        affordable = max(FEWEST_LARGE, MOST_KERNEL_ENTRIES // shape.n_rows)
+        size = min(MOST_INDUCING, affordable, max(1, shape.n_rows // ROWS_PER_INDUCING))
+    return replace(settings, n_active=min(size, shape.n_rows), size_is_open=False)
+
+
+def _linear(settings: FitSettings, shape: Shape) -> FitSettings:
+    """A linear function of the features: as many random inducing rows as it has coefficients make it exact."""
+    chosen = replace(
+        settings,
+        kernel=Constant(1.0) + Linear(1.0),
+        selection=Random(),
+        n_active=min(shape.n_features + 1, shape.n_rows),
+        size_is_open=False,
+    )
+    return _inducing(chosen, shape)
+
+
+def _inducing(settings: FitSettings, shape: Shape) -> FitSettings:
+    """All rows seen through inducing inputs; several classes jointly."""
+    jointly = _can_be_joint(settings, shape)
+    selection = settings.selection if isinstance(settings.selection, Random) else Kmeans()
+    chosen = replace(settings, selection=selection, inference=FITC())
+    if jointly:
+        chosen = replace(chosen, multiclass="joint", scratch=None)
+    return with_size(chosen, shape)
+
+
+def _can_be_joint(settings: FitSettings, shape: Shape) -> bool:
+    return shape.n_classes > 2 and not isinstance(settings.likelihood, Likelihood)
+
+
+METHODS = (
+    Method(
+        "linear model",
+        lambda settings, shape: settings.kernel is None and shape.n_features <= MOST_LINEAR,
+        _linear,
+    ),
+    Method("inducing inputs", lambda settings, shape: True, _inducing),
+)
