@@ -6,6 +6,7 @@ explained in docs/decisions.md.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -23,6 +24,8 @@ FEWEST_LARGE = 1000
 """Inducing inputs that even the largest data get."""
 MOST_LINEAR = 1000
 """Features up to which a linear model is tried."""
+KEPT_SHARE = 0.5
+"""Where a trial had this share of all rows, its hyperparameters are kept."""
 
 
 @dataclass(frozen=True)
@@ -35,24 +38,36 @@ class Shape:
 
 
 class Method(NamedTuple):
-    """A way to fit: its name for people, whether it can be used here, and its settings."""
+    """A way to fit: its name for people, whether it can be used here, and its settings.
+
+    ``learns_from_few``: learning never looks at more rows than a trial has.
+    """
 
     name: str
     suits: Callable[[FitSettings, Shape], bool]
     settle: Callable[[FitSettings, Shape], FitSettings]
+    learns_from_few: Callable[[FitSettings, Shape], bool]
 
 
 class Candidate(NamedTuple):
-    """A method with settings in which nothing is open any more."""
+    """A method with settings in which nothing is open any more.
+
+    What a trial learned from ``enough_rows`` or more is as good as what the fit would learn, and is kept.
+    """
 
     name: str
     settings: FitSettings
+    enough_rows: int
 
 
 def candidates(settings: FitSettings, shape: Shape) -> tuple[Candidate, ...]:
     """All that may be tried on data of this shape, the simplest first; at least one."""
     return tuple(
-        Candidate(method.name, replace(method.settle(settings, shape), method_is_open=False))
+        Candidate(
+            method.name,
+            replace(method.settle(settings, shape), method_is_open=False),
+            1 if method.learns_from_few(settings, shape) else math.ceil(KEPT_SHARE * shape.n_rows),
+        )
         for method in METHODS
         if method.suits(settings, shape)
     )
@@ -100,6 +115,7 @@ METHODS = (
         "linear model",
         lambda settings, shape: settings.kernel is None and shape.n_features <= MOST_LINEAR,
         _linear,
+        lambda settings, shape: True,
     ),
-    Method("inducing inputs", lambda settings, shape: True, _inducing),
+    Method("inducing inputs", lambda settings, shape: True, _inducing, _can_be_joint),
 )

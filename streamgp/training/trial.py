@@ -16,6 +16,8 @@ from streamgp.arrays import FloatArray, IntArray
 from streamgp.data import ClassTargets, Rows, open_rows
 from streamgp.data.targets import Task
 from streamgp.errors import BudgetError
+from streamgp.kernels import kernel_from_json
+from streamgp.likelihoods import likelihood_from_json
 from streamgp.passes.candidates import Pool, smallest
 from streamgp.persistence import CheckpointFolder
 from streamgp.posterior.model import Model
@@ -44,12 +46,30 @@ Fit = Callable[[Rows, Task, FitSettings], Any]
 
 
 class Trial(NamedTuple):
-    """What a trial found: the candidate to use, mean log losses of the judges by candidate, seconds."""
+    """What a trial found: the candidate to use, and mean log losses of the judges by candidate.
+
+    ``kernel`` and ``likelihood`` (JSON) are those that the chosen candidate learned from so many rows; where
+    every class has a likelihood of its own there is None, and the fit makes them anew.
+    """
 
     chosen: str
     log_losses: dict[str, float]
+    kernel: dict[str, Any]
+    likelihood: dict[str, Any] | None
     rows: int
     seconds: float
+
+    def settled(self, option: Candidate) -> FitSettings:
+        """Settings of the chosen candidate, with what it has learned already where that is enough."""
+        settings = option.settings
+        if self.rows < option.enough_rows or settings.learning is not True:
+            return settings
+        likelihood = settings.likelihood
+        if likelihood is None and self.likelihood is not None:
+            likelihood = likelihood_from_json(self.likelihood)
+        return replace(
+            settings, kernel=kernel_from_json(self.kernel), likelihood=likelihood, learning=False
+        )
 
     def sentence(self) -> str:
         """For people: ``local blocks: held-out log loss 0.125 (inducing inputs 0.41, linear model 0.62)``."""
@@ -84,7 +104,7 @@ def settle(
     logger.info("auto: %s", trial.sentence())
     if folder is not None and saved is None:
         folder.save(0, trial._asdict(), {})
-    return next(option.settings for option in options if option.name == trial.chosen), trial
+    return trial.settled(next(option for option in options if option.name == trial.chosen)), trial
 
 
 def _held(prepared: Prepared, plan: MemoryPlan, settings: FitSettings, fit: Fit) -> Trial:
@@ -114,20 +134,25 @@ def run_trial(
     """
     begun = time.monotonic()
     densities: dict[str, FloatArray] = {}
+    models: dict[str, Model] = {}
     for option in options:
         try:
             model = _fitted(option.settings, prepared, learners, fit)
         except BudgetError as error:
             logger.info("%s cannot be tried: %s", option.name, error)
             continue
-        densities[option.name] = _log_densities(model, judges)
+        densities[option.name], models[option.name] = _log_densities(model, judges), model
         logger.info("%s: held-out log loss %.4g", option.name, -densities[option.name].mean())
     if not densities:
         raise BudgetError("none of the methods that suit these data fits the memory budget: give a larger one")
     losses = {name: -float(rows.mean()) for name, rows in densities.items()}
     best = densities[min(losses, key=lambda name: losses[name])]
     chosen = next(name for name, rows in densities.items() if not is_better(best, rows))
-    return Trial(chosen, losses, len(learners.rows), time.monotonic() - begun)
+    kernel, likelihoods = models[chosen].snapshot.kernel, models[chosen].predictive.likelihoods
+    likelihood = likelihoods[0].to_json() if len(likelihoods) == 1 else None
+    return Trial(
+        chosen, losses, kernel.to_json(), likelihood, len(learners.rows), time.monotonic() - begun
+    )
 
 
 def _by_share(sample: Pool, prepared: Prepared) -> Pool:
