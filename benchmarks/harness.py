@@ -33,7 +33,7 @@ from benchmarks.record import record
 from streamgp import StreamGPClassifier
 from streamgp.budget import parse_size, peak_memory
 from streamgp.data import open_rows
-from streamgp.passes.evaluation import ClassScore, RealScore
+from streamgp.passes.scores import ClassScore, RealScore
 
 Row = dict[str, Any]
 Rows = Iterator[Row]
@@ -205,11 +205,13 @@ def scores(score: ClassScore | RealScore) -> Row:
     """Error, log loss in nats and calibration error; of real targets, the mean gap of central intervals."""
     if isinstance(score, ClassScore):
         error = {"error_percent": round(100 * score.error, 4), "brier": round(score.brier, 4)}
-        calibration = score.calibration_error(CALIBRATION_BINS)
     else:
         error = {"rmse": round(score.rmse, 5)}
-        calibration = float(np.mean([abs(share - mass) for mass, share in score.coverage().items()]))
-    return {**error, "log_loss": round(score.log_loss, 5), "calibration_error": round(calibration, 5)}
+    return {
+        **error,
+        "log_loss": round(score.log_loss, 5),
+        "calibration_error": round(score.calibration_error, 5),
+    }
 
 
 def probability_scores(probabilities: Array, place: Array) -> Row:

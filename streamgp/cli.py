@@ -68,7 +68,7 @@ def _demo_in(folder: Path, options: argparse.Namespace) -> int:
         "n_active": len(model.active_rows_),
         "test_error": round(score.error, 4),
         "test_log_loss": round(score.log_loss, 4),
-        "calibration_error": round(score.calibration_error(), 4),
+        "calibration_error": round(score.calibration_error, 4),
         "fit_seconds": round(fitted - start, 2),
         "predict_seconds": round(predicted - fitted, 2),
         "peak_memory_bytes": peak_memory(),

@@ -240,6 +240,13 @@ def check_together(settings: FitSettings) -> None:
             "multiclass='joint'",
         ),
         (
+            settings.kernel is not None
+            and settings.kernel.has_white_noise
+            and getattr(inference, "residual", 1.0) == 0.0,
+            f"kernel={settings.kernel!r}, whose white noise is residual variance,",
+            "a residual above 0",
+        ),
+        (
             isinstance(inference, FITC)
             and inference.learn_inducing is True
             and learning not in (True, "evidence", "passes"),

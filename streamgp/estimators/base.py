@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
@@ -18,12 +18,12 @@ from streamgp.data.standardize import Standardize
 from streamgp.data.targets import Task
 from streamgp.errors import ParameterError
 from streamgp.estimators.nested import nested, replaced
+from streamgp.estimators.running import n_threads, running
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.passes import CollectMarginals, PassSettings, PredictionWriter, Reading, Visitor, run_pass
 from streamgp.passes.marginals import concatenate
 from streamgp.passes.prediction import Columns, Predictions, output_group
-from streamgp.passes.run import available_threads
 from streamgp.persistence import write_record
 from streamgp.posterior import Marginals, Precision
 from streamgp.posterior.model import Model
@@ -97,6 +97,14 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         Default: beside the checkpoint, else the system's folder for temporary files.
     progress : bool, optional
         Progress bars; default only on a terminal.
+    n_jobs : int, optional
+        Threads of this process that fits and passes use; the model does not depend on it. Default and -1: all
+        cores that it may use. Where a ``client`` reads the rows, its workers have threads of their own.
+    verbose : bool or int
+        Whether a fit tells its plan, its recipe and its steps on the error stream.
+    warm_start : bool
+        Whether a fit that follows another one starts learning from the kernel that was learned there, instead
+        of from several starts: fewer steps where data have changed little.
 
     Attributes
     ----------
@@ -136,6 +144,9 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         checkpoint: Any = None,
         scratch: Any = None,
         progress: bool | None = None,
+        n_jobs: int | None = None,
+        verbose: bool | int = False,
+        warm_start: bool = False,
     ) -> None:
         self.n_active = n_active
         self.selection = selection
@@ -155,6 +166,9 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         self.checkpoint = checkpoint
         self.scratch = scratch
         self.progress = progress
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.warm_start = warm_start
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; ``deep`` adds the fields of kernel, likelihood and settings objects."""
@@ -233,7 +247,7 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
             likelihood=self.model_.predictive.likelihoods[0],
             joint_classes=len(snapshot.heads),
         )
-        plan = make_plan(demand, parse_size(self.memory_budget), available_threads())
+        plan = make_plan(demand, parse_size(self.memory_budget), n_threads(self.n_jobs))
         settings = PassSettings(plan.rows_per_block, plan.tasks_in_flight, self.client, self.progress)
         return rows.cut(plan.span_rows), settings
 
@@ -271,12 +285,18 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         return self._visit(*self._planned(open_rows(store, x, y)), visitor)
 
     def _write(
-        self, store: Store, x: str, out: Any, columns: Columns, predict: Callable[[Marginals], Predictions]
+        self,
+        store: Store,
+        x: str,
+        out: Any,
+        columns: Columns,
+        predict: Callable[[Marginals], Predictions],
+        attributes: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write what ``predict`` makes of every row of a store to a new Zarr group."""
+        """Write what ``predict`` makes of every row of a store to a new Zarr group with these attributes."""
         check_is_fitted(self)
         rows, settings = self._planned(open_rows(store, x, None))
-        with output_group(out, rows, columns) as arrays:
+        with output_group(out, rows, columns, attributes) as arrays:
             self._visit(rows, settings, PredictionWriter(predict, arrays))
 
 
@@ -284,8 +304,12 @@ def fit_store(
     estimator: StreamGPEstimator, store: Store, x: str, y: str, task: Task, weight: Any = None
 ) -> Fitted:
     """Fit a store with an estimator's parameters."""
-    settings = fit_settings(estimator.get_params(deep=False), _seed(estimator.random_state), weight)
-    return fit(open_rows(store, x, y), task, settings)
+    parameters = estimator.get_params(deep=False)
+    if estimator.warm_start and hasattr(estimator, "kernel_"):
+        parameters["kernel"] = estimator.kernel_
+    with running(estimator.n_jobs, estimator.verbose):
+        settings = fit_settings(parameters, _seed(estimator.random_state), weight)
+        return fit(open_rows(store, x, y), task, settings)
 
 
 def _seed(random_state: Any) -> int:

@@ -16,7 +16,7 @@ from streamgp.arrays import Array
 from streamgp.data.rows import Store
 from streamgp.estimators.base import StreamGPEstimator
 from streamgp.passes import ClassEvaluation
-from streamgp.passes.evaluation import ClassScore
+from streamgp.passes.scores import ClassScore
 from streamgp.posterior import Marginals
 from streamgp.posterior.predictive import ClassPredictive
 
@@ -61,18 +61,40 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
             return self._by_block(self.predict_proba, X, np.dtype(np.float64), len(self.classes_))
         return np.exp(self._predictive.log_probabilities(self._marginals(X)))
 
+    def decision_function(self, X: Any) -> Any:
+        """How far each row is decided.
+
+        Of two classes: the log odds of the second, (rows,), positive where it is predicted. Of more: the log
+        probability of each, (rows, classes). A Dask array for a Dask array.
+        """
+        if isinstance(X, dask.array.Array):
+            n_classes = self._predictive.n_classes
+            columns = None if n_classes == 2 else n_classes
+            return self._by_block(self.decision_function, X, np.dtype(np.float64), columns)
+        log_probabilities = self._predictive.log_probabilities(self._marginals(X))
+        if log_probabilities.shape[1] > 2:
+            return log_probabilities
+        return log_probabilities[:, 1] - log_probabilities[:, 0]
+
     def predict_stream(self, store: Store, out: Any, x: str = "X") -> None:
-        """Write ``label`` (a class number) and ``probability`` of every row to a new Zarr group."""
+        """Write ``label`` (a class number) and ``probability`` of every row to a new Zarr group.
+
+        The group's attribute ``classes`` names the classes in the order of their numbers.
+        """
         n_classes = self._predictive.n_classes
         columns = {
             "label": ((), np.dtype(np.int32)),
             "probability": ((n_classes,), np.dtype(np.float32)),
         }
-        self._write(store, x, out, columns, partial(_class_columns, self._predictive))
+        names = {"classes": self.classes_.tolist()}
+        self._write(store, x, out, columns, partial(_class_columns, self._predictive), names)
 
     def evaluate_stream(self, store: Store, x: str = "X", y: str = "y") -> ClassScore:
-        """Error, log loss, Brier score, calibration and rejection curve on a store, in one pass."""
-        return self._evaluate(store, x, y, ClassEvaluation(self._predictive))
+        """Error, log loss, AUC, Brier score, calibration and rejection curve on a store, in one pass.
+
+        Its ``baseline`` always predicts the shares of the classes; ``to_dict()`` suits JSON.
+        """
+        return self._evaluate(store, x, y, ClassEvaluation(self._predictive, tuple(self.classes_.tolist())))
 
 
 def _class_columns(predictive: ClassPredictive, marginals: Marginals) -> Mapping[str, Array]:

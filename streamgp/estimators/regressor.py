@@ -15,7 +15,7 @@ from streamgp.arrays import Array
 from streamgp.data.rows import Store
 from streamgp.estimators.base import StreamGPEstimator
 from streamgp.passes import RealEvaluation
-from streamgp.passes.evaluation import RealScore
+from streamgp.passes.scores import RealScore
 from streamgp.posterior import Marginals
 from streamgp.posterior.predictive import RealPredictive
 
@@ -65,7 +65,10 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
         self._write(store, x, out, columns, partial(_real_columns, self._predictive))
 
     def evaluate_stream(self, store: Store, x: str = "X", y: str = "y") -> RealScore:
-        """Root mean squared error, log loss and coverage on a store, in one pass."""
+        """Root mean squared error, log density and coverage of intervals on a store, in one pass.
+
+        Its ``baseline`` always predicts the mean and variance of the targets; ``to_dict()`` suits JSON.
+        """
         return self._evaluate(store, x, y, RealEvaluation(self._predictive))
 
 

@@ -56,11 +56,8 @@ def evidence(
     slopes *= 0.5
     diagonal = slopes.diagonal().copy()
     np.fill_diagonal(slopes, 0.0)
-    kernel_gradient = (
-        kernel.parameter_gradient(inputs, inputs, slopes)
-        + kernel.diagonal_gradient(inputs, diagonal)
-        + kernel.nugget_gradient(inputs, diagonal)
-    )
+    kernel_gradient = kernel.parameter_gradient(inputs, inputs, slopes)
+    kernel_gradient += kernel.diagonal_gradient(inputs, diagonal)
     cavity_mean, cavity_variance = propagated.marginals.cavity_mean, propagated.marginals.cavity_variance
     by_row = likelihood.parameter_gradient(targets, cavity_mean, cavity_variance)
     return Evidence(propagated.log_evidence, kernel_gradient, by_row.sum(axis=1), propagated)

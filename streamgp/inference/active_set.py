@@ -14,6 +14,7 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.lapack import dtrtri
 
 from streamgp.arrays import BoolArray, FloatArray, Floats, IntArray
+from streamgp.inference.ep import active_marginals
 from streamgp.inference.sites import Sites, head_from_factor, scaled_cholesky
 from streamgp.kernels import Kernel
 from streamgp.numerics.projection import add_row_moments, multiply_triangle
@@ -109,7 +110,7 @@ class Candidates:
         order = np.argsort(rows, kind="stable")
         if not np.array_equal(order, np.arange(len(rows))):  # inputs are large: not copied without need
             inputs = np.ascontiguousarray(inputs[order])
-        prior = kernel.diagonal(inputs) + kernel.nugget(inputs)
+        prior = kernel.diagonal(inputs)
         return Candidates(
             rows[order],
             inputs,
@@ -230,20 +231,21 @@ def refresh_factor(active: ActiveSet, kernel: Kernel) -> None:
 
 
 def left_out_marginals(
-    active: ActiveSet, rows: IntArray, mean: FloatArray, variance: FloatArray
+    active: ActiveSet, kernel: Kernel, rows: IntArray, mean: FloatArray, variance: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Marginals of rows (in ascending order), those of active ones without their own site.
 
-    a₋ = a/(1 − π a),  h₋ = h + a₋ (π h − b)  for active rows; h, a for all others, whose site was never set
-    Shapes: (s,), (s,).  Hazard: 1 − π a is positive in exact arithmetic; it is kept above 1e-12.
-    Source: [IVM2006] B.1.
+    a₋ = a/q,  h₋ = h − a₋ v  for active rows; h, a as given for all others, whose site was never set
+    What is given for active rows does not matter: white noise ties an active row to its own latent value,
+    which the block of a snapshot cannot know.
+    Shapes: (s,), (s,).  Cost: O(d³).  Source: [IVM2006] B.1.  Oracle: tests/reference/gp_dense.py
     """
     mean, variance = mean.copy(), variance.copy()
-    included, sites = active.rows[: active.count], active.sites
+    included = active.rows[: active.count]
     slots = np.minimum(np.searchsorted(rows, included), len(rows) - 1)
     here = rows[slots] == included
-    slots, precision, precision_mean = slots[here], sites.precision[here], sites.precision_mean[here]
-    a, h = variance[slots], mean[slots]
-    variance[slots] = a / np.maximum(1.0 - precision * a, 1e-12)
-    mean[slots] = h + variance[slots] * (precision * h - precision_mean)
+    if here.any():
+        gram = kernel.gram(active.inputs[: active.count]).astype(np.float64, copy=False)
+        found = active_marginals(gram, active.sites)
+        mean[slots[here]], variance[slots[here]] = found.cavity_mean[here], found.cavity_variance[here]
     return mean, variance

@@ -140,14 +140,13 @@ def _candidate_tile(shared: _Candidates, start: int) -> _Sums:
     stubs = np.asarray(kernel.block(rows, shared.active), np.float64)
     multiply_triangle(stubs, posterior.projection, transposed=False)
     mean = stubs @ posterior.projected_targets
-    prior_variance = kernel.diagonal(rows) + kernel.nugget(rows)
-    variance = np.maximum(prior_variance - np.einsum("ij,ij->i", stubs, stubs), 0.0)
+    variance = np.maximum(kernel.diagonal(rows) - np.einsum("ij,ij->i", stubs, stubs), 0.0)
     terms = candidate_terms(shared.likelihood, targets, mean, variance, shared.weight)
     sums = _summed(len(kernel.parameter_names), terms, stubs)
     weights = _pulled_back(stubs, terms, posterior)
     multiply_triangle(weights, posterior.projection, transposed=True)
     gradient = kernel.parameter_gradient(rows, shared.active, weights)
-    return sums._replace(kernel_gradient=gradient + _variance_gradient(kernel, rows, terms.variance_slope))
+    return sums._replace(kernel_gradient=gradient + kernel.diagonal_gradient(rows, terms.variance_slope))
 
 
 def _summed(n_parameters: int, terms: Terms, stubs: FloatArray) -> _Sums:
@@ -204,9 +203,4 @@ def _active_gradient(kernel: Kernel, active: FloatArray, weights: FloatArray, ow
     diagonal = weights.diagonal() + own.variance_slope
     np.fill_diagonal(weights, 0.0)
     between = kernel.parameter_gradient(active, active, weights)
-    return between + _variance_gradient(kernel, active, diagonal)
-
-
-def _variance_gradient(kernel: Kernel, rows: FloatArray, weights: FloatArray) -> FloatArray:
-    """Σ_i weights_i ∂(prior variance of row i)/∂log θ, white noise included."""
-    return kernel.diagonal_gradient(rows, weights) + kernel.nugget_gradient(rows, weights)
+    return between + kernel.diagonal_gradient(active, diagonal)

@@ -45,7 +45,7 @@ def label_evidence(
     diagonal = slopes.diagonal().copy()
     np.fill_diagonal(slopes, 0.0)
     by_kernel = kernel.parameter_gradient(inputs, inputs, np.ascontiguousarray(slopes))
-    by_kernel += kernel.diagonal_gradient(inputs, diagonal) + kernel.nugget_gradient(inputs, diagonal)
+    by_kernel += kernel.diagonal_gradient(inputs, diagonal)
     by_noise = np.array([likelihood.noise * diagonal.sum()])
     constant = 0.5 * n * n_classes * np.log(2.0 * np.pi)
     return LabelEvidence(value - constant, by_kernel, by_noise)

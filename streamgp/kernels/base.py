@@ -39,6 +39,9 @@ class Kernel(ABC):
     learned: ClassVar[tuple[str, ...]] = ("variance",)
     """Fields that are learned, variance first."""
 
+    is_white: ClassVar[bool] = False
+    """Whether different rows have nothing in common."""
+
     def __post_init__(self) -> None:
         for name in self.learned:
             check = positive_or_many if name == "lengthscale" else positive
@@ -138,6 +141,11 @@ class Kernel(ABC):
         plain = {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
         return {"kind": type(self).__name__, **plain}
 
+    @property
+    def has_white_noise(self) -> bool:
+        """Whether some part of it is white noise."""
+        return any(atom.is_white for _, atom in self._atoms())
+
     # Values
 
     @abstractmethod
@@ -164,13 +172,26 @@ class Kernel(ABC):
 
         Shapes: (c, p) → (c, c).
         """
-        matrix = self.block(rows, rows)
+        matrix = self.smooth_gram(rows)
+        matrix.flat[:: len(matrix) + 1] += self.nugget(rows).astype(matrix.dtype)
+        return matrix
+
+    def smooth_gram(self, inputs: Floats) -> Floats:
+        """Covariance of the function at inputs that are no rows: as :meth:`gram`, without white noise.
+
+        Shapes: (m, p) → (m, m).
+        """
+        matrix = self.block(inputs, inputs)
         mirror_lower(matrix)
-        np.fill_diagonal(matrix, self.diagonal(rows) + self.nugget(rows))
+        np.fill_diagonal(matrix, self.smooth_diagonal(inputs))
         return matrix
 
     def diagonal(self, rows: Floats) -> FloatArray:
-        """k(x, x) of each row, without white noise: shape (c,)."""
+        """k(x, x) of each row, white noise included: shape (c,)."""
+        return self.smooth_diagonal(rows) + self.nugget(rows)
+
+    def smooth_diagonal(self, rows: Floats) -> FloatArray:
+        """k(x, x) without white noise, what a block has where rows are equal: shape (c,)."""
         return np.full(len(rows), self.variance)  # type: ignore[attr-defined]
 
     def nugget(self, rows: Floats) -> FloatArray:
@@ -215,16 +236,20 @@ class Kernel(ABC):
         return self._contracted(left, right, weights, inputs=True).input_gradient()
 
     def diagonal_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
-        """Σ_i weights_i ∂k(x_i, x_i)/∂log θ_q, without white noise: (c, p), (c,) → (n_parameters,)."""
+        """Σ_i weights_i ∂k(x_i, x_i)/∂log θ_q, white noise included: (c, p), (c,) → (n_parameters,)."""
+        return self.smooth_diagonal_gradient(rows, weights) + self.nugget_gradient(rows, weights)
+
+    def smooth_diagonal_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
+        """The same without white noise."""
         gradient = np.zeros(len(self.parameter_names))
-        gradient[0] = weights @ self.diagonal(rows)
+        gradient[0] = weights @ self.smooth_diagonal(rows)
         return gradient
 
     def nugget_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
         """Σ_i weights_i ∂nugget(x_i)/∂log θ_q: (c, p), (c,) → (n_parameters,)."""
         return np.zeros(len(self.parameter_names))
 
-    def diagonal_input_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
+    def smooth_diagonal_input_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
         """weights_i ∂k(x_i, x_i)/∂x_i, without white noise: (c, p), (c,) → (c, p)."""
         return np.zeros(rows.shape)
 

@@ -67,25 +67,25 @@ class Sum(Kernel):
         """Those of all terms together."""
         return sum(term.tile_bytes(rows, n_active, n_features, itemsize) for term in self.terms)
 
-    def diagonal(self, rows: Floats) -> FloatArray:
+    def smooth_diagonal(self, rows: Floats) -> FloatArray:
         """Sum over the terms."""
-        return total([term.diagonal(rows) for term in self.terms])
+        return total([term.smooth_diagonal(rows) for term in self.terms])
 
     def nugget(self, rows: Floats) -> FloatArray:
         """Sum over the terms."""
         return total([term.nugget(rows) for term in self.terms])
 
-    def diagonal_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
+    def smooth_diagonal_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
         """One term after the other."""
-        return np.concatenate([term.diagonal_gradient(rows, weights) for term in self.terms])
+        return np.concatenate([term.smooth_diagonal_gradient(rows, weights) for term in self.terms])
 
     def nugget_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
         """One term after the other."""
         return np.concatenate([term.nugget_gradient(rows, weights) for term in self.terms])
 
-    def diagonal_input_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
+    def smooth_diagonal_input_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
         """Sum over the terms."""
-        return total([term.diagonal_input_gradient(rows, weights) for term in self.terms])
+        return total([term.smooth_diagonal_input_gradient(rows, weights) for term in self.terms])
 
 
 @dataclass(frozen=True, repr=False)
@@ -139,13 +139,13 @@ class Product(Kernel):
         diagonal, nugget = np.ones(len(rows)), np.zeros(len(rows))
         for place, factor in enumerate(self.factors):
             if place != without:
-                smooth, noise = factor.diagonal(rows), factor.nugget(rows)
+                smooth, noise = factor.smooth_diagonal(rows), factor.nugget(rows)
                 # Not as a difference of products: a small nugget would lose its digits.
                 nugget = diagonal * noise + nugget * (smooth + noise)
                 diagonal = diagonal * smooth
         return diagonal, nugget
 
-    def diagonal(self, rows: Floats) -> FloatArray:
+    def smooth_diagonal(self, rows: Floats) -> FloatArray:
         """Product of the factors' diagonals."""
         return self._variances(rows)[0]
 
@@ -153,11 +153,11 @@ class Product(Kernel):
         """All of the variance that has a white factor in it."""
         return self._variances(rows)[1]
 
-    def diagonal_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
+    def smooth_diagonal_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
         """Product rule, one factor after the other."""
         return np.concatenate(
             [
-                factor.diagonal_gradient(rows, weights * self._variances(rows, without=place)[0])
+                factor.smooth_diagonal_gradient(rows, weights * self._variances(rows, without=place)[0])
                 for place, factor in enumerate(self.factors)
             ]
         )
@@ -168,13 +168,13 @@ class Product(Kernel):
         for place, factor in enumerate(self.factors):
             diagonal, nugget = self._variances(rows, without=place)
             by_nugget = factor.nugget_gradient(rows, weights * (diagonal + nugget))
-            shares.append(by_nugget + factor.diagonal_gradient(rows, weights * nugget))
+            shares.append(by_nugget + factor.smooth_diagonal_gradient(rows, weights * nugget))
         return np.concatenate(shares)
 
-    def diagonal_input_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
+    def smooth_diagonal_input_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
         """Product rule, summed over the factors."""
         shares = [
-            factor.diagonal_input_gradient(rows, weights * self._variances(rows, without=place)[0])
+            factor.smooth_diagonal_input_gradient(rows, weights * self._variances(rows, without=place)[0])
             for place, factor in enumerate(self.factors)
         ]
         return total(shares)

@@ -58,15 +58,18 @@ class Constant(Kernel):
 class White(Kernel):
     """White noise: variance of a row with itself, nothing with any other, even an equal one.
 
-    Never part of a block or its diagonal, only of the nugget (and so of the gram matrix).
+    Part of every row's own k(x, x), training or test: of ``diagonal`` and ``gram``. Never of a block, nor of
+    the covariance of inducing inputs, which are values of the function and no rows (``smooth_gram``).
     """
 
     variance: float = 1.0
 
+    is_white = True
+
     def _tiles(self, right: Floats, inputs: bool) -> Tiles:
         return ConstantTiles(0.0, right)
 
-    def diagonal(self, rows: Floats) -> FloatArray:
+    def smooth_diagonal(self, rows: Floats) -> FloatArray:
         """Zero."""
         return np.zeros(len(rows))
 

@@ -35,11 +35,11 @@ class Linear(Kernel):
     def _tiles(self, right: Floats, inputs: bool) -> Tiles:
         return LinearTiles(self.variance, right)
 
-    def diagonal(self, rows: Floats) -> FloatArray:
+    def smooth_diagonal(self, rows: Floats) -> FloatArray:
         """The variance times the squared norm."""
         return self.variance * _squared_norms(rows)
 
-    def diagonal_input_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
+    def smooth_diagonal_input_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
         """Twice the variance times the row."""
         return 2.0 * self.variance * np.asarray(weights, np.float64)[:, None] * rows
 
@@ -76,18 +76,18 @@ class Polynomial(Kernel):
         products = np.where(norms > 0.0, 1.0, 0.0) if self.normalize else norms
         return (products + self.offset) / (1.0 + self.offset)
 
-    def diagonal(self, rows: Floats) -> FloatArray:
+    def smooth_diagonal(self, rows: Floats) -> FloatArray:
         """The polynomial of the squared norm."""
         return self.variance * self._bases(rows) ** self.degree
 
-    def diagonal_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
+    def smooth_diagonal_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
         """Of log variance and log offset."""
         bases = self._bases(rows)
         by_base = self.variance * self.degree * bases ** (self.degree - 1)
         by_offset = weights @ (by_base * (1.0 - bases)) * self.offset / (1.0 + self.offset)
         return np.array([self.variance * (weights @ bases**self.degree), by_offset])
 
-    def diagonal_input_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
+    def smooth_diagonal_input_gradient(self, rows: Floats, weights: Floats) -> FloatArray:
         """Along the row; zero if normalized."""
         if self.normalize:
             return np.zeros(rows.shape)

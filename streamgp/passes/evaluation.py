@@ -1,82 +1,34 @@
-"""How good a model is, in one pass: error, log loss, calibration, rejection."""
+"""How good a model is, in one pass: error, log loss, ranking, calibration, rejection."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
 
-from streamgp.arrays import Array, FloatArray, IntArray
+from streamgp.arrays import Array, IntArray
 from streamgp.passes.block import Block, Visitor
+from streamgp.passes.scores import (
+    CONFIDENCE_BINS,
+    MASS_BINS,
+    PLANE_BINS,
+    PLANE_REACH,
+    ClassScore,
+    RealScore,
+    added,
+    log_odds_bins,
+)
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive
-
-Score = TypeVar("Score", "ClassScore", "RealScore")
-
-CONFIDENCE_BINS = 1000
-"""Bins of the confidence histogram, from which calibration and rejection are read."""
-
-
-def _added(earlier: Score, later: Score) -> Score:
-    """A record whose every field is the sum of two records' fields."""
-    return type(earlier)(
-        *(getattr(earlier, field.name) + getattr(later, field.name) for field in fields(earlier))
-    )
-
-
-@dataclass(frozen=True, eq=False)
-class ClassScore:
-    """Sums over rows, and a histogram over the confidence max_j p(class j): rows, errors, confidences."""
-
-    rows: int
-    log_loss_sum: float
-    brier_sum: float
-    rows_by_confidence: IntArray
-    errors_by_confidence: IntArray
-    confidence_sums: FloatArray
-
-    @property
-    def error(self) -> float:
-        """Share of rows whose most probable class is not the true one."""
-        return float(self.errors_by_confidence.sum() / self.rows)
-
-    @property
-    def log_loss(self) -> float:
-        """Mean of −log p(true class), in nats."""
-        return self.log_loss_sum / self.rows
-
-    @property
-    def brier(self) -> float:
-        """Mean of Σ_j (p(class j) − [j is true])²."""
-        return self.brier_sum / self.rows
-
-    def calibration(self, bins: int = 20) -> FloatArray:
-        """Reliability table, (bins, 3): mean confidence, share of correct rows, rows; NaN for empty bins."""
-        rows, errors, confidence = (
-            column.reshape(bins, -1).sum(axis=1)
-            for column in (self.rows_by_confidence, self.errors_by_confidence, self.confidence_sums)
-        )
-        seen = np.where(rows > 0, rows, np.nan)
-        return np.column_stack([confidence / seen, 1 - errors / seen, rows])
-
-    def calibration_error(self, bins: int = 20) -> float:
-        """Mean distance of confidence and share of correct rows, weighted by rows."""
-        confidence, correct, rows = self.calibration(bins).T
-        return float(np.nansum(np.abs(confidence - correct) * rows) / self.rows)
-
-    def rejection(self) -> FloatArray:
-        """Rejection curve, (points, 2): share of rows rejected as least confident, error of the others."""
-        kept = self.rows - np.concatenate([[0], np.cumsum(self.rows_by_confidence)])
-        wrong = self.errors_by_confidence.sum() - np.concatenate([[0], np.cumsum(self.errors_by_confidence)])
-        some = (kept > 0) & np.concatenate([[True], self.rows_by_confidence > 0])
-        return np.column_stack([1 - kept[some] / self.rows, wrong[some] / kept[some]])
 
 
 @dataclass(frozen=True)
 class ClassEvaluation(Visitor[ClassScore]):
-    """Compares predicted class probabilities with encoded labels."""
+    """Compares predicted class probabilities with encoded labels; ``classes`` are the names of the labels."""
 
     predictive: ClassPredictive
+    classes: tuple[Any, ...] = ()
 
     @property
     def needs_variance(self) -> bool:
@@ -96,6 +48,7 @@ class ClassEvaluation(Visitor[ClassScore]):
         def histogram(weights: Any = None) -> Array:
             return np.bincount(bin_, weights, CONFIDENCE_BINS)
 
+        k = self.predictive.n_classes
         distance = (p**2).sum(axis=1) - 2 * p[every, truth] + 1
         return ClassScore(
             block.rows,
@@ -104,39 +57,27 @@ class ClassEvaluation(Visitor[ClassScore]):
             histogram(),
             histogram(guess != truth).astype(np.int64),
             histogram(confidence),
+            np.bincount(k * truth + guess, minlength=k * k).reshape(k, k),
+            _ranking(log_p, truth),
+            self.classes,
         )
 
     def merge(self, earlier: ClassScore, later: ClassScore) -> ClassScore:
         """Scores of both."""
-        return _added(earlier, later)
+        return added(earlier, later)
 
 
-@dataclass(frozen=True, eq=False)
-class RealScore:
-    """Sums over rows: squared error, −log density, and rows within central intervals of given mass."""
-
-    rows: int
-    squared_error_sum: float
-    log_loss_sum: float
-    covered: IntArray
-
-    @property
-    def rmse(self) -> float:
-        """Root of the mean squared error, in the target's units."""
-        return float(np.sqrt(self.squared_error_sum / self.rows))
-
-    @property
-    def log_loss(self) -> float:
-        """Mean of −log predictive density, in nats."""
-        return self.log_loss_sum / self.rows
-
-    def coverage(self) -> dict[float, float]:
-        """Share of targets inside the central predictive interval of each mass."""
-        return dict(zip(INTERVALS, (self.covered / self.rows).tolist(), strict=True))
-
-
-INTERVALS = {0.5: 0.674489750196082, 0.8: 1.2815515655446004, 0.95: 1.959963984540054}
-"""Masses of central intervals and their half-widths in standard deviations."""
+def _ranking(log_probabilities: Array, truth: IntArray) -> IntArray:
+    """Rows of each class and others, by the class's log odds.  Shape: (curves, 2, bins)."""
+    places, bins = log_odds_bins(log_probabilities)
+    positive = range(len(places)) if len(places) > 1 else [1]
+    other = [(truth != label).astype(np.int64) for label in positive]
+    return np.stack(
+        [
+            np.bincount(bins * rest + place, minlength=2 * bins).reshape(2, bins)
+            for rest, place in zip(other, places, strict=True)
+        ]
+    )
 
 
 @dataclass(frozen=True)
@@ -155,16 +96,30 @@ class RealEvaluation(Visitor[RealScore]):
         assert block.marginals is not None
         assert block.targets is not None
         prediction = self.predictive.predict(block.marginals)
-        scaling = self.predictive.targets
-        residual = scaling.shift + scaling.scale * block.targets - prediction.mean
-        z = np.abs(residual) / np.sqrt(prediction.variance)
+        shift, scale = self.predictive.targets.shift, self.predictive.targets.scale
+        target = scale * block.targets
+        residual = shift + target - prediction.mean
+        mass = ndtr(residual / np.sqrt(prediction.variance))
+        predicted = _plane_bins((prediction.mean - shift) / scale)
+        places = PLANE_BINS * predicted + _plane_bins(block.targets)
         return RealScore(
             block.rows,
             float(residual @ residual),
             -float(self.predictive.log_density(block.targets, block.marginals).sum()),
-            np.array([np.count_nonzero(z <= width) for width in INTERVALS.values()]),
+            float(target.sum()),
+            float(target @ target),
+            np.bincount(np.minimum((MASS_BINS * mass).astype(np.intp), MASS_BINS - 1), minlength=MASS_BINS),
+            np.bincount(places, minlength=PLANE_BINS**2).reshape(PLANE_BINS, PLANE_BINS),
+            shift,
+            scale,
         )
 
     def merge(self, earlier: RealScore, later: RealScore) -> RealScore:
         """Scores of both."""
-        return _added(earlier, later)
+        return added(earlier, later)
+
+
+def _plane_bins(deviations: Array) -> IntArray:
+    """The bin of values in deviations of the training targets; those beyond are in the outermost bins."""
+    place = (deviations + PLANE_REACH) * (PLANE_BINS / (2 * PLANE_REACH))
+    return np.clip(place, 0, PLANE_BINS - 1).astype(np.int64)

@@ -56,9 +56,12 @@ class PredictionWriter(Visitor[list[Predictions]]):
 
 @contextmanager
 def output_group(
-    out: str | os.PathLike[str] | zarr.Group, rows: Rows, columns: Columns
+    out: str | os.PathLike[str] | zarr.Group,
+    rows: Rows,
+    columns: Columns,
+    attributes: Mapping[str, Any] | None = None,
 ) -> Iterator[dict[str, zarr.Array]]:
-    """Arrays for predictions of ``rows``, by name.
+    """Arrays for predictions of ``rows``, by name, in a group with these attributes.
 
     A local folder appears only when all is written: until then the arrays lie beside it under another name.
     Elsewhere the mark of completeness is set last.
@@ -66,6 +69,7 @@ def output_group(
     target = None if isinstance(out, zarr.Group) or "://" in os.fspath(out) else Path(os.fspath(out))
     if target is None:
         group = out if isinstance(out, zarr.Group) else zarr.open_group(os.fspath(out), mode="w-")
+        group.attrs.update(attributes or {})
         yield _create(group, rows, columns)
         group.attrs[COMPLETE] = True
         return
@@ -74,6 +78,7 @@ def output_group(
     unfinished = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.unfinished")
     try:
         group = zarr.open_group(unfinished, mode="w-")
+        group.attrs.update(attributes or {})
         yield _create(group, rows, columns)
         group.attrs[COMPLETE] = True
         unfinished.rename(target)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -19,6 +21,8 @@ from streamgp.passes.threads import Fold, Threads
 from streamgp.posterior import Snapshot
 
 T = TypeVar("T")
+
+_MOST_THREADS: ContextVar[int | None] = ContextVar("most_threads", default=None)
 
 
 @dataclass(frozen=True)
@@ -102,8 +106,21 @@ def find_client(client: Any) -> Any:
 
 
 def available_threads() -> int:
-    """Threads for local passes: Dask's ``num_workers`` where configured, else the cores we may use."""
+    """Threads for local work: as limited, else Dask's ``num_workers``, else the cores we may use."""
+    most = _MOST_THREADS.get()
+    if most is not None:
+        return most
     configured = dask.config.get("num_workers", None)
     if configured is not None:
         return int(configured)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def limited_threads(most: int) -> Iterator[None]:
+    """Context in which :func:`available_threads` is ``most``; other threads of the process keep theirs."""
+    token = _MOST_THREADS.set(most)
+    try:
+        yield
+    finally:
+        _MOST_THREADS.reset(token)

@@ -81,17 +81,13 @@ def _joint_temperature(problem: Problem, draft: Draft) -> tuple[Draft, dict[str,
 def left_out(
     problem: Problem, kernel: Kernel, active: ActiveSet, rows: IntArray, stored: Array
 ) -> tuple[FloatArray, FloatArray]:
-    """Marginals of rows (in ascending order), those of active ones without their own site; from scratch.
-
-    To take a site out is to divide by a difference: that needs float64, whatever the others need.
-    """
+    """Marginals of rows (in ascending order), those of active ones without their own site; from scratch."""
     active = active.with_capacity(active.count)
     refresh_factor(active, kernel)
-    snapshot = active.snapshot(kernel)
+    snapshot = problem.in_pass_precision(active.snapshot(kernel))
     mean, variance = np.empty(len(rows)), np.empty(len(rows))
-    included = is_among(rows, np.sort(active.rows[: active.count]))
-    for chosen, posterior in ((included, snapshot), (~included, problem.in_pass_precision(snapshot))):
-        found = marginals_in_memory(posterior, stored[chosen], problem)
-        assert found.variance is not None
-        mean[chosen], variance[chosen] = found.mean[:, 0], found.variance[:, 0]
-    return left_out_marginals(active, rows, mean, variance)
+    outside = ~is_among(rows, np.sort(active.rows[: active.count]))
+    found = marginals_in_memory(snapshot, stored[outside], problem)
+    assert found.variance is not None
+    mean[outside], variance[outside] = found.mean[:, 0], found.variance[:, 0]
+    return left_out_marginals(active, kernel, rows, mean, variance)

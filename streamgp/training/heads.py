@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import replace
 from typing import TypeVar
 
@@ -32,7 +33,9 @@ def side_by_side(problem: Problem, function: Callable[[int], T], count: int) -> 
     plan = problem.plan
     room = plan.candidate_share // max(1, MATRICES * 8 * plan.n_active**2)
     with ThreadPoolExecutor(max(1, min(available_threads(), count, 1 + room))) as pool:
-        return list(pool.map(function, range(count)))
+        # Each call in a context of its own, so that a limit of threads holds inside too.
+        calls = [pool.submit(copy_context().run, function, number) for number in range(count)]
+        return [call.result() for call in calls]
 
 
 def active_set(rows: IntArray, inputs: FloatArray, targets: FloatArray, sites: Sites) -> ActiveSet:

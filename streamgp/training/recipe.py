@@ -142,6 +142,11 @@ def _joint_likelihoods(settings: FitSettings, traits: Traits) -> tuple[Any, ...]
     for name in (name for name, is_given in ignored.items() if is_given):
         value = settings.learning if name == "learn_hyperparameters" else getattr(settings, name)
         raise ParameterError(f"{name}={value!r} has no effect with multiclass='joint': leave it out")
+    if settings.kernel is not None and settings.kernel.has_white_noise:
+        raise ParameterError(
+            f"the white noise of kernel={settings.kernel!r} has no effect with multiclass='joint', a "
+            f"mode without variances: leave it out, or give multiclass='shared'"
+        )
     return (Softmax() if settings.likelihood is None else settings.likelihood,)
 
 

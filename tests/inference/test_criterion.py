@@ -96,11 +96,11 @@ def test_exact_regression_is_a_special_case(kernel, noise):
     for e in np.eye(len(start)):
 
         def moved(t, e=e):
-            return dense.prior(kernel.with_log_parameters(start + t * 1e-3 * e), rows)
+            return kernels_dense.gram(kernel.with_log_parameters(start + t * 1e-3 * e), rows)
 
         first, second, third = (moved(k) - moved(-k) for k in (1, 2, 3))
         derivatives.append((45.0 * first - 9.0 * second + third) / 60e-3)
-    value, gradient = dense.regression(dense.prior(kernel, rows), noise, targets, derivatives)
+    value, gradient = dense.regression(kernels_dense.gram(kernel, rows), noise, targets, derivatives)
     np.testing.assert_allclose(found.value, value, rtol=1e-9)
     agree(found.kernel_gradient, gradient, 1e-9)
 

@@ -145,16 +145,18 @@ def test_gram_is_symmetric_and_positive_semi_definite(kernel, n, log_scale, repe
     x = np.tile(10.0**log_scale * np.random.default_rng(seed).standard_normal((n, 3)), (repeats, 1))
     gram = kernel.gram(x)
     np.testing.assert_array_equal(gram, gram.T)
-    np.testing.assert_array_equal(np.diag(gram), kernel.diagonal(x) + kernel.nugget(x))
+    np.testing.assert_array_equal(np.diag(gram), kernel.diagonal(x))
     assert np.linalg.eigvalsh(gram).min() >= -1e-9 * max(1.0, np.diag(gram).max()) * len(x)
 
 
-def test_white_is_never_in_a_block():
+def test_white_is_in_every_row_s_own_variance_and_in_no_block():
     x = rows((6, 3))
     kernel = RBF() + White(0.25)
     np.testing.assert_array_equal(kernel.block(x, x), RBF().block(x, x))
-    np.testing.assert_array_equal(kernel.diagonal(x), np.ones(6))
+    np.testing.assert_array_equal(kernel.smooth_gram(x), RBF().gram(x))
+    np.testing.assert_array_equal(kernel.smooth_diagonal(x), np.ones(6))
     np.testing.assert_array_equal(kernel.nugget(x), np.full(6, 0.25))
+    np.testing.assert_array_equal(kernel.diagonal(x), np.full(6, 1.25))
     np.testing.assert_array_equal(np.diag(kernel.gram(x)), np.full(6, 1.25))
 
 
@@ -162,17 +164,18 @@ def test_product_with_white_is_wholly_nugget():
     x = rows((6, 3))
     kernel = White(0.5) * Linear(2.0)
     assert not kernel.block(x, x).any()
-    assert not kernel.diagonal(x).any()
+    assert not kernel.smooth_diagonal(x).any()
     np.testing.assert_allclose(kernel.nugget(x), 0.5 * Linear(2.0).diagonal(x))
     mixed = (RBF(3.0) + White(1e-12)) * Linear(2.0)
-    np.testing.assert_allclose(mixed.diagonal(x), 3.0 * Linear(2.0).diagonal(x))
+    np.testing.assert_allclose(mixed.smooth_diagonal(x), 3.0 * Linear(2.0).diagonal(x))
     np.testing.assert_allclose(mixed.nugget(x), 1e-12 * Linear(2.0).diagonal(x))
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_diagonal_equals_oracle(kernel):
     x = rows((20, 3))
-    np.testing.assert_allclose(kernel.diagonal(x), np.diag(dense.block(kernel, x, x)), rtol=1e-12)
+    np.testing.assert_allclose(kernel.diagonal(x), np.diag(dense.gram(kernel, x)), rtol=1e-12)
+    np.testing.assert_allclose(kernel.smooth_diagonal(x), np.diag(dense.block(kernel, x, x)), rtol=1e-12)
     assert kernel.diagonal(x.astype(np.float32)).dtype == np.float64
 
 

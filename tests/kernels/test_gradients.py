@@ -48,7 +48,7 @@ def test_gradients_add_up_over_tiles(kernel):
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-@pytest.mark.parametrize("of", ["diagonal", "nugget"])
+@pytest.mark.parametrize("of", ["diagonal", "smooth_diagonal", "nugget"])
 def test_diagonal_and_nugget_gradients(kernel, of):
     x, weights, start = rows((12, 3)), rows(12, 1), kernel.log_parameters
     expected = [
@@ -61,14 +61,16 @@ def test_diagonal_and_nugget_gradients(kernel, of):
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-def test_diagonal_input_gradient(kernel):
+def test_smooth_diagonal_input_gradient(kernel):
     x, weights = rows((5, 3)), rows(5, 1)
     expected = np.zeros(x.shape)
     for place in np.ndindex(*x.shape):
         change = np.zeros(x.shape)
         change[place] = 1.0
-        expected[place] = dense.derivative(lambda t, e=change: weights @ kernel.diagonal(x + t * e), 1e-3)
-    agree(kernel.diagonal_input_gradient(x, weights), expected, 1e-10)
+        expected[place] = dense.derivative(
+            lambda t, e=change: weights @ kernel.smooth_diagonal(x + t * e), 1e-3
+        )
+    agree(kernel.smooth_diagonal_input_gradient(x, weights), expected, 1e-10)
 
 
 @settings(max_examples=60, deadline=None)

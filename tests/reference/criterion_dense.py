@@ -7,11 +7,6 @@ import numpy as np
 from tests.reference import kernels_dense
 
 
-def prior(kernel, rows):
-    """Covariance of all rows; white noise only on the diagonal, even where rows are the same."""
-    return kernels_dense.block(kernel, rows, rows) + np.diag(kernel.nugget(rows))
-
-
 def posterior(gram, precision, precision_mean):
     """Mean and covariance of all rows, given sites N(f; b/π, 1/π) on the first ones.
 
@@ -28,7 +23,7 @@ def criterion(kernel, likelihood, active, active_targets, sites, candidates, can
     """φ by [IVM2006] eq. 11, with log Z̃ as the difference of log partition functions."""
     precision, precision_mean = sites
     rows, targets = np.vstack([active, candidates]), np.concatenate([active_targets, candidate_targets])
-    gram = prior(kernel, rows)
+    gram = kernels_dense.gram(kernel, rows)
     mean, covariance = posterior(gram, precision, precision_mean)
     d = len(active)
     root = np.sqrt(precision)

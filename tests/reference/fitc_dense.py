@@ -23,12 +23,11 @@ class DenseEP(NamedTuple):
 
 
 def prior(kernel, inducing, rows, jitter):
-    """Q = K_nu K_uu⁻¹ K_un, and D0 = diag(K − Q); K_uu with white noise and jitter on its diagonal."""
+    """Q = K_nu K_uu⁻¹ K_un, and D0 = diag(K − Q); jitter is on K_uu's diagonal, white noise on K's."""
     gram = kernels_dense.block(kernel, inducing, inducing)
-    added = kernel.nugget(inducing) + jitter * np.mean(np.diag(gram))
     cross = kernels_dense.block(kernel, rows, inducing)
-    explained = cross @ np.linalg.solve(gram + np.diag(added), cross.T)
-    variance = np.diag(kernels_dense.block(kernel, rows, rows))
+    explained = cross @ np.linalg.solve(gram + jitter * np.mean(np.diag(gram)) * np.eye(len(gram)), cross.T)
+    variance = np.diag(kernels_dense.gram(kernel, rows))
     return explained, np.maximum(variance - np.diag(explained), 0.0)
 
 

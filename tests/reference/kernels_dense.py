@@ -50,6 +50,22 @@ def block(kernel: Kernel, left: NDArray[Any], right: NDArray[Any]) -> Doubles:
     return stationary(kernel, left, right)
 
 
+def gram(kernel: Kernel, rows: NDArray[Any]) -> Doubles:
+    """Covariance of rows: white noise is the variance of a row with itself, even where rows are the same."""
+    if isinstance(kernel, Sum):
+        return np.sum([gram(term, rows) for term in kernel.terms], axis=0)
+    if isinstance(kernel, Product):
+        return np.prod([gram(factor, rows) for factor in kernel.factors], axis=0)
+    if isinstance(kernel, White):
+        return kernel.variance * np.eye(len(rows))
+    return block(kernel, rows, rows)
+
+
+def nugget(kernel: Kernel, rows: NDArray[Any]) -> Doubles:
+    """What white noise adds to the variance of each row."""
+    return np.diag(gram(kernel, rows) - block(kernel, rows, rows)).copy()
+
+
 def stationary(kernel: Kernel, left: Doubles, right: Doubles) -> Doubles:
     assert isinstance(kernel, RBF | Matern12 | Matern32 | Matern52)
     differences = (left[:, None, :] - right[None, :, :]) / np.asarray(kernel.lengthscale)

@@ -15,9 +15,9 @@ from tests.reference.fitc_dense import gaussian_posterior
 
 
 def explained(kernel, inducing, left, right, jitter):
-    """Q = K_lu K_uu⁻¹ K_ur; K_uu with white noise and jitter on its diagonal."""
+    """Q = K_lu K_uu⁻¹ K_ur; K_uu with jitter on its diagonal."""
     gram = kernels_dense.block(kernel, inducing, inducing)
-    gram += np.diag(kernel.nugget(inducing) + jitter * np.mean(np.diag(gram)))
+    gram += jitter * np.mean(np.diag(gram)) * np.eye(len(gram))
     cross = kernels_dense.block(kernel, left, inducing)
     return cross @ np.linalg.solve(gram, kernels_dense.block(kernel, inducing, right))
 
@@ -31,8 +31,9 @@ def covariance(kernel, inducing, left, left_blocks, right, right_blocks, jitter)
 
 
 def prior(kernel, inducing, rows, blocks, jitter):
-    """Covariance of all training rows."""
-    return covariance(kernel, inducing, rows, blocks, rows, blocks, jitter)
+    """Covariance of all rows, white noise on its diagonal."""
+    noise = np.diag(kernels_dense.nugget(kernel, rows))
+    return covariance(kernel, inducing, rows, blocks, rows, blocks, jitter) + noise
 
 
 def regression(gram, noise, targets):
@@ -67,7 +68,7 @@ def inducing_posterior(kernel, inducing, rows, blocks, precision, precision_mean
     """Mean and covariance of the function at the inducing inputs, given sites on f of the training rows."""
     m = len(inducing)
     gram = kernels_dense.block(kernel, inducing, inducing)
-    gram += np.diag(kernel.nugget(inducing) + jitter * np.mean(np.diag(gram)))
+    gram += jitter * np.mean(np.diag(gram)) * np.eye(len(gram))
     cross = kernels_dense.block(kernel, inducing, rows)
     joint = np.block([[gram, cross], [cross.T, prior(kernel, inducing, rows, blocks, jitter)]])
     mean, posterior = gaussian_posterior(
@@ -83,16 +84,16 @@ def predict_beside(kernel, inducing, values, spread, near, new, precision, preci
     inducing values are integrated out; near rows may be any, not only those of one block.
     """
     gram = kernels_dense.block(kernel, inducing, inducing)
-    gram += np.diag(kernel.nugget(inducing) + jitter * np.mean(np.diag(gram)))
+    gram += jitter * np.mean(np.diag(gram)) * np.eye(len(gram))
 
     def residual(left, right):
         return kernels_dense.block(kernel, left, right) - explained(kernel, inducing, left, right, jitter)
 
-    noisy = residual(near, near) + np.diag(1 / precision)
+    noisy = residual(near, near) + np.diag(kernels_dense.nugget(kernel, near) + 1 / precision)
     gain = residual(new, near) @ np.linalg.inv(noisy)
     to_new = kernels_dense.block(kernel, new, inducing) @ np.linalg.inv(gram)
     to_near = kernels_dense.block(kernel, near, inducing) @ np.linalg.inv(gram)
     slope = to_new - gain @ to_near
     mean = slope @ values + gain @ (precision_mean / precision)
     variance = np.diag(residual(new, new) - gain @ residual(near, new) + slope @ spread @ slope.T)
-    return mean, variance
+    return mean, variance + kernels_dense.nugget(kernel, new)

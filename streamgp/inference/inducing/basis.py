@@ -103,22 +103,22 @@ def make_basis(
 ) -> Basis:
     """The basis of inducing inputs, in float64, with the jitter that passes in ``precision`` need.
 
-    White noise of the kernel is on the diagonal of K_uu, where it acts as more jitter, and nowhere else:
-    neither in w nor in D0.
+    White noise of the kernel is not in K_uu: inducing inputs are values of the function, not rows. It is in
+    the residual variance D0 of every row, see :func:`whiten`.
     Shapes: inducing (m, p).  Cost: O(m² p + m³); memory: two matrices (m, m).
     Hazard: inducing inputs that are nearly equal make K_uu singular; the jitter bounds |T_u| by its root.
     """
     relative = JITTER[np.dtype(precision)] if jitter is None else jitter
     inputs = np.ascontiguousarray(inducing, np.float64)
-    gram = np.asarray(kernel.gram(inputs), np.float64)
-    gram.flat[:: len(gram) + 1] += relative * float(np.mean(kernel.diagonal(inputs)))
+    gram = np.asarray(kernel.smooth_gram(inputs), np.float64)
+    gram.flat[:: len(gram) + 1] += relative * float(np.mean(kernel.smooth_diagonal(inputs)))
     return Basis(kernel, inputs, inverse_factor(gram), relative)
 
 
 def whiten(basis: Basis, features: Array) -> WhitenedRows:
     """Whitened features and residual variances of rows.
 
-    w = T_uᵀ k_u(x),  D0 = k(x, x) − |w|²
+    w = T_uᵀ k_u(x),  D0 = k(x, x) − |w|², white noise in it
     Shapes: features (c, p) in the basis's type → (c, m), (c,).  Cost: 2 p m + m² flops a row.
     Hazard: D0 is a difference; rounding below zero is clamped to zero.
     Source: [FITC2007] eq. 3.  Oracle: tests/reference/fitc_dense.py

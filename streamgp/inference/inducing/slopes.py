@@ -181,16 +181,16 @@ def gram_gradient(
     weights = np.ascontiguousarray(products.T)
     numerics.multiply_triangle(weights, whitening, transposed=True)
     weights *= -0.5
-    # The diagonal of K_uu is exact and has white noise and jitter on it: it goes its own way.
+    # The diagonal of K_uu is exact and has jitter on it: it goes its own way.
     diagonal = weights.diagonal().copy()
     np.fill_diagonal(weights, 0.0)
     with_jitter = diagonal + basis.jitter * diagonal.mean()
     by_kernel = kernel.parameter_gradient(inducing, inducing, weights)
-    by_kernel += kernel.diagonal_gradient(inducing, with_jitter) + kernel.nugget_gradient(inducing, diagonal)
+    by_kernel += kernel.smooth_diagonal_gradient(inducing, with_jitter)
     if not inputs:
         return by_kernel, None
     by_input = 2.0 * kernel.input_gradient(inducing, inducing, weights)
-    by_input += kernel.diagonal_input_gradient(inducing, with_jitter)
+    by_input += kernel.smooth_diagonal_input_gradient(inducing, with_jitter)
     return by_kernel, by_input
 
 

@@ -121,7 +121,7 @@ def sample_evidence(kernel: Kernel, likelihood: Gaussian, sample: Examples) -> E
     diagonal = matrix.diagonal().copy()
     np.fill_diagonal(matrix, 0.0)
     by_kernel = kernel.parameter_gradient(inputs, inputs, matrix)
-    by_kernel += kernel.diagonal_gradient(inputs, diagonal) + kernel.nugget_gradient(inputs, diagonal)
+    by_kernel += kernel.diagonal_gradient(inputs, diagonal)
     return Evidence(value, by_kernel, np.array([likelihood.noise * diagonal.sum()]), None)
 
 

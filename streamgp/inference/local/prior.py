@@ -30,7 +30,7 @@ def block_prior(basis: Basis, inputs: Array, room: Workspace | None = None) -> B
     Cost: 2 p (m + b) + m² + b m flops and m + b exponentials a row.
     Hazard: R is a difference of matrices that are nearly equal where inducing inputs are dense, and it meets
     site precisions of 1/noise; so W and R are float64, whatever the precision of later products.
-    White noise of the kernel is not in R, as it is not in the residual variance of FITC.
+    White noise of the kernel is on the diagonal of R, as it is in the residual variance of FITC.
     Source: [PIC2007].  Oracle: tests/reference/pic_dense.py
     """
     room = Workspace() if room is None else room

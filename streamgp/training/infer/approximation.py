@@ -77,7 +77,8 @@ def _chosen(settings: FITC, refit: bool, problem: Problem, draft: Draft) -> tupl
     inducing = inducing_of(draft)
     wanted = min(max(ROWS_PER_INDUCING * len(inducing), 1000), MOST_ROWS)
     size, _ = affordable(problem, draft, wanted, len(inducing), fewest_inducing=len(inducing))
-    choices = settings.approximations
+    # White noise is residual variance: without any of that it would be ignored.
+    choices = [one for one in settings.approximations if one.residual > 0 or not draft.kernel.has_white_noise]
     if len(problem.held_out.rows) == 0:
         choices = choices[:1]
     precision = _first_precision(problem, draft, len(inducing))

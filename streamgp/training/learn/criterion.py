@@ -212,7 +212,7 @@ def _density(draft: Draft, tasks: list[Task], selected: list[tuple[ActiveSet, Ca
             mean, variance = found.mean[:, 0], found.variance[:, 0]
         else:
             marginals = (candidates.mean, candidates.variance)
-            mean, variance = left_out_marginals(active, candidates.rows, *marginals)
+            mean, variance = left_out_marginals(active, draft.kernel, candidates.rows, *marginals)
             targets = candidates.targets
         likelihood = draft.likelihoods[task.head]
         total += float(np.mean(log_densities(likelihood, targets, mean, variance, calibrated=True)))

@@ -90,8 +90,9 @@ def greedy_gains(
     """
     seen, own = whiten(basis, rows), whiten(basis, candidates)
     covariance = basis.kernel.block(candidates, rows) - own.features @ seen.features.T
-    left = own.residual_variance.copy()
-    smallest = 1e-6 * float(np.mean(basis.kernel.diagonal(candidates)))
+    # A candidate would be an inducing input, a value of the function: it has no white noise.
+    left = np.maximum(own.residual_variance - basis.kernel.nugget(candidates), 0.0)
+    smallest = 1e-6 * float(np.mean(basis.kernel.smooth_diagonal(candidates)))
     gaps = [misfit.gap.copy() for misfit in misfits]
     directions = np.empty((0, len(candidates)))
     free = np.ones(len(candidates), np.bool_)

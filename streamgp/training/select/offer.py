@@ -95,9 +95,7 @@ def _fits(
         snapshot = Snapshot(kernel, active.inputs, (head_from_sites(gram.copy(), active.sites),))
         mean, variance = marginals_in_memory(snapshot, features)
         assert variance is not None
-        # White noise is in the variance of an active row, so it must be in a candidate's.
-        total = variance[:, 0] + kernel.nugget(features)
-        candidates.append(predictive_fit(likelihood, own, mean[:, 0], total))
+        candidates.append(predictive_fit(likelihood, own, mean[:, 0], variance[:, 0]))
     return reduce(Fit.worst, candidates), reduce(Fit.worst, rows)
 
 

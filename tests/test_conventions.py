@@ -1,0 +1,142 @@
+"""What users of scikit-learn expect beside its own checks."""
+
+from __future__ import annotations
+
+import dask.array as da
+import numpy as np
+import pytest
+import zarr
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.datasets import make_moons
+from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, StandardScaler
+
+from streamgp import StreamGPClassifier, StreamGPRegressor
+from streamgp.errors import ParameterError
+from streamgp.estimators.running import n_threads, running
+from streamgp.kernels import RBF
+from streamgp.passes.run import available_threads
+
+
+@pytest.fixture(scope="module")
+def moons():
+    X, y = make_moons(300, noise=0.2, random_state=0)
+    return X, np.array(["left", "right"])[y]
+
+
+@pytest.fixture(scope="module")
+def model(moons):
+    return StreamGPClassifier(30, kernel=RBF(), learn_hyperparameters=False, random_state=0).fit(*moons)
+
+
+@pytest.fixture(scope="module")
+def three_classes():
+    X = np.random.default_rng(0).standard_normal((300, 2))
+    return X, np.digitize(X[:, 0], [-0.5, 0.5])
+
+
+def test_decisions_are_log_odds(model, moons):
+    X, y = moons
+    decision, p = model.decision_function(X), model.predict_proba(X)
+    assert decision.shape == (300,)
+    np.testing.assert_allclose(decision, np.log(p[:, 1]) - np.log(p[:, 0]))
+    np.testing.assert_array_equal(model.classes_[(decision > 0).astype(int)], model.predict(X))
+    assert roc_auc_score(y, decision) == pytest.approx(roc_auc_score(y, p[:, 1]))
+    lazy = model.decision_function(da.from_array(X, chunks=(100, 2)))
+    assert lazy.shape == (300,)
+    np.testing.assert_allclose(lazy.compute(), decision, atol=1e-9)
+
+
+def test_decisions_of_many_classes_are_log_probabilities(three_classes):
+    X, y = three_classes
+    model = StreamGPClassifier(30, learn_hyperparameters=False, kernel=RBF(), random_state=0).fit(X, y)
+    decision = model.decision_function(X)
+    np.testing.assert_allclose(decision, np.log(model.predict_proba(X)))
+    lazy = model.decision_function(da.from_array(X, chunks=(100, 2)))
+    assert lazy.shape == decision.shape == (300, 3)
+    np.testing.assert_allclose(lazy.compute(), decision, atol=1e-9)
+
+
+def test_predictions_on_disk_name_their_classes(model, moons, tmp_path):
+    model.predict_stream(moons[0], tmp_path / "out.zarr")
+    out = zarr.open_group(tmp_path / "out.zarr", mode="r")
+    assert out.attrs["classes"] == ["left", "right"]
+    np.testing.assert_array_equal(np.array(out.attrs["classes"])[out["label"][:]], model.predict(moons[0]))
+
+
+def test_n_jobs_limits_threads_and_changes_nothing(model, moons):
+    for n_jobs in (1, 3):
+        again = StreamGPClassifier(**model.get_params(deep=False) | {"n_jobs": n_jobs}).fit(*moons)
+        np.testing.assert_array_equal(again.predict_proba(moons[0]), model.predict_proba(moons[0]))
+        with running(n_jobs, verbose=False):
+            assert available_threads() == n_jobs
+    assert available_threads() == n_threads(None) == n_threads(-1)
+    assert n_threads(-1000) == 1
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [({"n_jobs": 0}, "n_jobs"), ({"n_jobs": 1.5}, "n_jobs"), ({"verbose": -1}, "verbose")],
+)
+def test_wrong_numbers_are_refused(moons, parameters, message):
+    with pytest.raises(ParameterError, match=message):
+        StreamGPClassifier(10, **parameters).fit(*moons)
+
+
+def test_a_verbose_fit_tells_its_steps(moons, capsys):
+    StreamGPClassifier(10, learn_hyperparameters=False, random_state=0, verbose=1).fit(*moons)
+    told = capsys.readouterr().err
+    assert "memory plan" in told
+    assert "recipe: select: ivm" in told
+    StreamGPClassifier(10, learn_hyperparameters=False, random_state=0).fit(*moons)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_warm_start_begins_with_the_kernel_that_was_learned(moons):
+    X, _ = moons
+    model = StreamGPRegressor(30, random_state=0, warm_start=True).fit(X, np.sin(X[:, 0]))
+    kernel, steps = model.kernel_, len(model.history_)
+    model.set_params(learn_hyperparameters=False).fit(X, np.sin(X[:, 0]))
+    assert model.kernel_ == kernel
+    assert len(model.history_) < steps
+    cold = model.set_params(warm_start=False).fit(X, np.sin(X[:, 0]))
+    assert cold.kernel_ != kernel
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_data_frames_give_the_model_of_their_values(model, moons, library):
+    frame = pytest.importorskip(library)
+    X, y = moons
+    table = frame.DataFrame({"east": X[:, 0], "north": X[:, 1]})
+    found = clone(model).fit(table, frame.Series(y))
+    assert found.feature_names_in_.tolist() == ["east", "north"]
+    assert found.classes_.tolist() == ["left", "right"]
+    np.testing.assert_allclose(found.predict_proba(table), model.predict_proba(X), atol=1e-9)
+    with pytest.raises(ValueError, match="feature names"):
+        found.predict(table[["north", "east"]])
+
+
+def test_pipelines_keep_the_names_that_their_steps_set(moons):
+    pandas = pytest.importorskip("pandas")
+    X, y = moons
+    table = pandas.DataFrame(X, columns=["east", "north"])
+    steps = make_pipeline(StandardScaler(), StreamGPClassifier(20, learn_hyperparameters=False))
+    steps.set_output(transform="pandas").fit(table, y)
+    assert steps[-1].feature_names_in_.tolist() == ["east", "north"]
+
+
+def test_metadata_is_routed(moons):
+    X, y = moons
+    weights = np.where(X[:, 0] > 0.5, 1.0, 0.1)
+    plain = StreamGPClassifier(
+        20, inference="fitc", kernel=RBF(), learn_hyperparameters=False, random_state=0
+    )
+    with config_context(enable_metadata_routing=True):
+        routed = make_pipeline(MinMaxScaler(), clone(plain).set_fit_request(sample_weight=True))
+        routed.fit(X, y, sample_weight=weights)
+    scaled = MinMaxScaler().fit_transform(X)
+    weighted = clone(plain).fit(scaled, y, sample_weight=weights)
+    np.testing.assert_allclose(routed[-1].predict_proba(scaled), weighted.predict_proba(scaled))
+    assert not np.allclose(weighted.predict_proba(scaled), clone(plain).fit(scaled, y).predict_proba(scaled))
