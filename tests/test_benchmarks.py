@@ -116,7 +116,7 @@ def test_peers_are_scored_as_our_models_are():
     generator = np.random.default_rng(0)
     X = generator.standard_normal((400, 2))
     y = X[:, 0] + generator.standard_normal(400) > 0
-    model = StreamGPClassifier(20, random_state=0).fit(X, y)
+    model = StreamGPClassifier(20, random_state=0, selection="ivm").fit(X, y)
     ours = scores(model.evaluate_stream((X, y)))
     theirs = probability_scores(model.predict_proba(X), y.astype(int))
     assert theirs == {name: pytest.approx(ours[name], abs=2e-4) for name in theirs}

@@ -30,9 +30,12 @@ def rows(generator):
         ),
         ({"selection": "gain", "inference": "ep"}, r"selection=EvidenceGain\(...\) .* inference='fitc'"),
         ({"selection": "fpass", "inference": "adf"}, r"selection=FPASS\(...\) .* inference='ep' or 'fitc'"),
-        ({"class_weight": "balanced"}, "class_weight goes only with inference='fitc'"),
-        ({"scratch": "somewhere"}, "scratch goes only with inference='fitc'"),
-        ({"learn_hyperparameters": "passes"}, "learn_hyperparameters='passes' .* inference='fitc'"),
+        ({"selection": "ivm", "class_weight": "balanced"}, "class_weight goes only with inference='fitc'"),
+        ({"selection": "ivm", "scratch": "somewhere"}, "scratch goes only with inference='fitc'"),
+        (
+            {"selection": "ivm", "learn_hyperparameters": "passes"},
+            "learn_hyperparameters='passes' .* inference='fitc'",
+        ),
         (
             {"inference": "fitc", "multiclass": "per_class"},
             "multiclass='per_class' .* inference='adf' or 'ep'",
@@ -71,7 +74,7 @@ def test_what_cannot_act_is_refused_with_both_named(rows, settings, named):
 
 def test_weights_of_rows_go_only_with_inference_over_all_rows(rows):
     with pytest.raises(ParameterError, match="sample_weight goes only with inference='fitc'"):
-        StreamGPClassifier().fit(*rows, sample_weight=np.ones(150))
+        StreamGPClassifier(selection="ivm").fit(*rows, sample_weight=np.ones(150))
 
 
 @pytest.mark.parametrize(
@@ -131,7 +134,7 @@ def test_a_model_tells_its_recipe(rows, tmp_path, selection, inference, recipe):
 def test_predicting_takes_nothing_from_a_random_state(rows):
     X, y = rows
     state = np.random.RandomState(3)
-    model = StreamGPClassifier(10, learn_hyperparameters=False, random_state=state).fit(X, y)
+    model = StreamGPClassifier(10, learn_hyperparameters=False, random_state=state, selection="ivm").fit(X, y)
     before = state.get_state()[1].copy()
     model.predict(X)
     model.predict_proba(X)
@@ -140,7 +143,7 @@ def test_predicting_takes_nothing_from_a_random_state(rows):
 
 def test_predicting_needs_no_settings_of_the_fit(rows):
     X, y = rows
-    model = StreamGPClassifier(10, learn_hyperparameters=False, random_state=0).fit(X, y)
+    model = StreamGPClassifier(10, learn_hyperparameters=False, random_state=0, selection="ivm").fit(X, y)
     expected = model.predict_proba(X)
     model.set_params(selection="none of them", n_active=-1)
     np.testing.assert_array_equal(model.predict_proba(X), expected)
@@ -188,7 +191,9 @@ def test_fields_of_kernels_and_settings_are_parameters():
 
 def test_a_grid_search_reaches_the_lengthscale(rows):
     X, y = rows
-    model = StreamGPClassifier(30, kernel=RBF(5.0, 1.0), learn_hyperparameters=False, random_state=0)
+    model = StreamGPClassifier(
+        30, kernel=RBF(5.0, 1.0), learn_hyperparameters=False, random_state=0, selection="ivm"
+    )
     search = GridSearchCV(model, {"kernel__lengthscale": [1e-3, 1.0]}, cv=2).fit(X, y)
     assert search.best_params_ == {"kernel__lengthscale": 1.0}
 

@@ -1,7 +1,7 @@
 """What "auto" means: the methods that suit data of some shape, simplest first, and how large they should be.
 
-Which of them a fit uses is decided by a trial on a sample (:mod:`streamgp.training.trial`). Every rule here is
-explained in docs/decisions.md.
+Which of them a fit uses is decided by a trial on a sample (:mod:`streamgp.training.trial`). Every rule here
+is explained in docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def with_size(settings: FitSettings, shape: Shape) -> FitSettings:
 
 
 def _linear(settings: FitSettings, shape: Shape) -> FitSettings:
-    """A linear function of the features: as many random inducing rows as it has coefficients make it exact."""
+    """A linear function of the features; as many random inducing rows as it has coefficients hold it."""
     chosen = replace(
         settings,
         kernel=Constant(1.0) + Linear(1.0),

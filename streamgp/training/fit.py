@@ -7,6 +7,7 @@ import logging
 import time
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,8 +58,10 @@ def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
     trial = None
     if settings.method_is_open or settings.size_is_open:
         identity = {"data": _data_identity(prepared), "parameters": _parameter_identity(settings)}
-        settings, trial = settle(prepared, plan, settings, identity, fit)
-        plan = plan_fit(rows, settings, n_heads(prepared.targets))
+        planned = partial(plan_fit, rows, heads=n_heads(prepared.targets))
+        settings, trial = settle(prepared, plan, settings, identity, fit, planned)
+        plan = planned(settings)
+        logger.info("memory plan\n%s", plan)
         prepared = replace(prepared, rows=rows.cut(plan.span_rows))
     problem, recipe, draft = begin(plan, prepared, settings, started)
     folder = None
@@ -132,15 +135,16 @@ def prepared_rows(rows: Rows, task: Task, settings: FitSettings) -> tuple[Memory
     """The plan and the rows that it reads; with many classes the plan is made again once they are known."""
     if settings.kernel is not None:
         settings.kernel.check_features(rows.n_features)
-    plan = plan_fit(rows, settings)
-    logger.info("memory plan\n%s", plan)
+    is_open = settings.method_is_open or settings.size_is_open
+    plan = plan_fit(rows, replace(settings, n_active=1, learning=False) if is_open else settings)
+    logger.info("memory plan\n%s", "to look at the data first" if is_open else plan)
     if is_cold():
         logger.info("compiling numerics: once on this machine, up to half a minute")
     prepared = prepare(rows.cut(plan.span_rows), task, settings.standardize, pass_settings(plan, settings))
     if isinstance(prepared.targets, RealTargets):
         refuse_for_real_targets(settings)
     heads = n_heads(prepared.targets)
-    if heads > 1:
+    if heads > 1 and not is_open:
         plan = plan_fit(rows, settings, heads)
         prepared = replace(prepared, rows=rows.cut(plan.span_rows))
         logger.info("memory plan for %d classes\n%s", heads, plan)

@@ -38,6 +38,8 @@ JUDGES_SHARE = 0.25
 FEWEST_ROWS = 400
 """With fewer rows a trial is chance: the last candidate, the most flexible one, is taken."""
 
+FEWEST_ACTIVE = 16
+"""Fewer active rows are not tried where the budget is too small."""
 MOST_INDUCING = 500
 """Inducing inputs of a candidate in the trial, where their number was left open."""
 
@@ -67,9 +69,7 @@ class Trial(NamedTuple):
         likelihood = settings.likelihood
         if likelihood is None and self.likelihood is not None:
             likelihood = likelihood_from_json(self.likelihood)
-        return replace(
-            settings, kernel=kernel_from_json(self.kernel), likelihood=likelihood, learning=False
-        )
+        return replace(settings, kernel=kernel_from_json(self.kernel), likelihood=likelihood, learning=False)
 
     def sentence(self) -> str:
         """For people: ``local blocks: held-out log loss 0.125 (inducing inputs 0.41, linear model 0.62)``."""
@@ -84,30 +84,73 @@ class Trial(NamedTuple):
 
 
 def settle(
-    prepared: Prepared, plan: MemoryPlan, settings: FitSettings, identity: Mapping[str, Any], fit: Fit
+    prepared: Prepared,
+    plan: MemoryPlan,
+    settings: FitSettings,
+    identity: Mapping[str, Any],
+    fit: Fit,
+    planned: Callable[[FitSettings], MemoryPlan],
 ) -> tuple[FitSettings, Trial | None]:
     """Settings in which nothing is open: by rules where only one method suits, else by a trial.
 
-    A verdict is kept beside the checkpoints, so that a resumed fit does not try again.
+    A verdict is kept beside the checkpoints, so that a resumed fit does not try again. ``planned`` raises
+    :class:`~streamgp.errors.BudgetError` for settings that do not fit the budget; sizes that were left open
+    shrink until they do.
     """
     shape = _shape(prepared, prepared.rows.n_rows)
     if not settings.method_is_open:
-        return with_size(settings, shape), None
-    options = candidates(settings, shape)
+        return _fitting(with_size(settings, shape), planned), None
+    options = _that_fit(settings, candidates(settings, shape), planned)
     if shape.n_rows < FEWEST_ROWS or len(options) == 1:
         return options[-1].settings, None
     folder = None
     if settings.checkpoint is not None:
         folder = CheckpointFolder(Path(settings.checkpoint) / "trial", identity=identity)
     saved = None if folder is None else folder.latest()
-    trial = _held(prepared, plan, settings, fit) if saved is None else Trial(**saved.header)
+    names = [option.name for option in options]
+    trial = _held(prepared, plan, settings, names, fit) if saved is None else Trial(**saved.header)
     logger.info("auto: %s", trial.sentence())
     if folder is not None and saved is None:
         folder.save(0, trial._asdict(), {})
     return trial.settled(next(option for option in options if option.name == trial.chosen)), trial
 
 
-def _held(prepared: Prepared, plan: MemoryPlan, settings: FitSettings, fit: Fit) -> Trial:
+def _fitting(settings: FitSettings, planned: Callable[[FitSettings], MemoryPlan]) -> FitSettings:
+    """The settings with as many active rows, halved and halved again, as the budget allows."""
+    while True:
+        try:
+            planned(settings)
+        except BudgetError:
+            if settings.n_active <= FEWEST_ACTIVE:
+                raise
+            settings = replace(settings, n_active=settings.n_active // 2)
+        else:
+            return settings
+
+
+def _that_fit(
+    settings: FitSettings, options: Sequence[Candidate], planned: Callable[[FitSettings], MemoryPlan]
+) -> list[Candidate]:
+    """The candidates that the budget allows, smaller where sizes were left open; at least one."""
+    fitting = []
+    for option in options:
+        try:
+            if settings.size_is_open:
+                option = option._replace(settings=_fitting(option.settings, planned))
+            else:
+                planned(option.settings)
+        except BudgetError as error:
+            refusal = error
+        else:
+            fitting.append(option)
+    if not fitting:
+        raise refusal
+    return fitting
+
+
+def _held(
+    prepared: Prepared, plan: MemoryPlan, settings: FitSettings, names: Sequence[str], fit: Fit
+) -> Trial:
     """Draw the rows of a trial, in one pass, and hold it."""
     names_rows = np.ndim(settings.validation) > 0
     share = settings.validation if names_rows else JUDGES_SHARE
@@ -116,7 +159,8 @@ def _held(prepared: Prepared, plan: MemoryPlan, settings: FitSettings, fit: Fit)
     small = settings
     if settings.size_is_open:
         small = replace(settings, n_active=min(MOST_INDUCING, len(learners.rows) // 3), size_is_open=False)
-    return run_trial(candidates(small, _shape(prepared, len(learners.rows))), prepared, learners, judges, fit)
+    options = candidates(small, _shape(prepared, len(learners.rows)))
+    return run_trial([option for option in options if option.name in names], prepared, learners, judges, fit)
 
 
 def _shape(prepared: Prepared, n_rows: int) -> Shape:
@@ -144,15 +188,15 @@ def run_trial(
         densities[option.name], models[option.name] = _log_densities(model, judges), model
         logger.info("%s: held-out log loss %.4g", option.name, -densities[option.name].mean())
     if not densities:
-        raise BudgetError("none of the methods that suit these data fits the memory budget: give a larger one")
+        raise BudgetError(
+            "none of the methods that suit these data fits the memory budget: give a larger one"
+        )
     losses = {name: -float(rows.mean()) for name, rows in densities.items()}
     best = densities[min(losses, key=lambda name: losses[name])]
     chosen = next(name for name, rows in densities.items() if not is_better(best, rows))
     kernel, likelihoods = models[chosen].snapshot.kernel, models[chosen].predictive.likelihoods
     likelihood = likelihoods[0].to_json() if len(likelihoods) == 1 else None
-    return Trial(
-        chosen, losses, kernel.to_json(), likelihood, len(learners.rows), time.monotonic() - begun
-    )
+    return Trial(chosen, losses, kernel.to_json(), likelihood, len(learners.rows), time.monotonic() - begun)
 
 
 def _by_share(sample: Pool, prepared: Prepared) -> Pool:
