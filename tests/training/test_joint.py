@@ -104,7 +104,7 @@ def test_interrupted_between_passes_is_the_same_model(make_store, tmp_path, monk
 
 def test_joint_classes_need_inference_over_all_rows():
     with pytest.raises(ParameterError, match="multiclass='joint' goes only with inference='fitc'"):
-        streamgp.fit_stream(sectors(100), multiclass="joint")
+        streamgp.fit_stream(sectors(100), selection="ivm", multiclass="joint")
     with pytest.raises(ParameterError, match=r"likelihood=Softmax\(...\) goes only with multiclass='joint'"):
         streamgp.fit_stream(sectors(100), inference="fitc", likelihood=Softmax())
     X, y = sectors(100)
