@@ -19,6 +19,7 @@ from streamgp.errors import ParameterError
 from streamgp.inference.inducing.basis import Approximation
 from streamgp.kernels import Kernel, kernel_from_json
 from streamgp.likelihoods import JointLikelihood, Likelihood, likelihood_from_json
+from streamgp.passes.progress import Progress
 from streamgp.posterior import Precision
 from streamgp.posterior.precision import check_precision
 from streamgp.selection import FPASS, IVM, PASS, EvidenceGain, Kmeans, Random
@@ -173,7 +174,7 @@ class FitSettings:
     client: Any
     checkpoint: Any
     scratch: Any
-    progress: bool | None
+    progress: bool | Progress | None
     method_is_open: bool = False
     size_is_open: bool = False
 
@@ -234,6 +235,11 @@ def check_together(settings: FitSettings) -> None:
             "inference='adf' or 'ep': with 'fitc' all classes share their inducing inputs",
         ),
         (settings.multiclass == "joint" and not over_all_rows, "multiclass='joint'", "inference='fitc'"),
+        (
+            settings.multiclass == "joint" and isinstance(selection, IVM | PASS | FPASS),
+            "multiclass='joint'",
+            f"selection='kmeans', 'random' or 'gain': {name} chooses rows for one class at a time",
+        ),
         (
             isinstance(settings.likelihood, JointLikelihood) and settings.multiclass != "joint",
             f"likelihood={type(settings.likelihood).__name__}(...)",

@@ -32,6 +32,7 @@ def make_store(tmp_path: Path) -> Callable[..., Path]:
         y: np.ndarray,
         chunk_rows: int = 100,
         zarr_format: int = 3,
+        write_empty_chunks: bool = True,
         **options: object,
     ) -> Path:
         nonlocal count
@@ -40,10 +41,13 @@ def make_store(tmp_path: Path) -> Callable[..., Path]:
         group = zarr.open_group(path, mode="w", zarr_format=zarr_format)
         rows = max(1, min(chunk_rows, len(X)))
         chunks = (rows, X.shape[1])
-        features = group.create_array("X", shape=X.shape, dtype=X.dtype, **{"chunks": chunks, **options})
+        config = {"write_empty_chunks": write_empty_chunks}
+        options = {"chunks": chunks, "config": config, **options}
+        features = group.create_array("X", shape=X.shape, dtype=X.dtype, **options)
         features[:] = X
         strings = y.dtype.kind == "U"
-        targets = group.create_array("y", shape=y.shape, dtype=str if strings else y.dtype, chunks=(rows,))
+        dtype = str if strings else y.dtype
+        targets = group.create_array("y", shape=y.shape, dtype=dtype, chunks=(rows,), config=config)
         targets[:] = y
         return path
 

@@ -7,7 +7,9 @@ the slice; a piece of a Dask array is a delayed block, which Dask computes befor
 
 from __future__ import annotations
 
+import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -16,7 +18,12 @@ import numpy as np
 import zarr
 
 from streamgp.arrays import Array
+from streamgp.data.lazy import as_dask, stacked
+from streamgp.data.missing import Absent, absent_chunks, nothing_absent
 from streamgp.errors import ChunkReadError, DataWarning, StoreError, UnsupportedDtypeError
+
+_PAUSES = (0.05, 0.5)
+"""Seconds to wait before a read is tried again."""
 
 
 class Column(Protocol):
@@ -41,8 +48,8 @@ class Column(Protocol):
     def piece(self, start: int, stop: int) -> Any:
         """What a task is given for these rows: see :func:`load`."""
 
-    def absent_chunks(self) -> int:
-        """Number of chunks that were never stored and read as the fill value."""
+    def absent_chunks(self) -> Absent:
+        """Chunks that are not stored and read as the fill value."""
 
     def cut(self, rows: int) -> Column:
         """The same array, its chunks arranged so that pieces start at multiples of ``rows``."""
@@ -58,22 +65,52 @@ class ZarrPiece:
     stop: int
 
     def load(self) -> Array:
-        """Read and decode; an error names the array and the chunk."""
-        try:
-            return np.asarray(self.array[self.start : self.stop])
-        except Exception as error:
-            rows = self.array.chunks[0]
-            first, last = self.start // rows, (self.stop - 1) // rows
-            chunks = f"chunk {first}" if first == last else f"one of the chunks {first} to {last}"
-            raise ChunkReadError(
-                f"array {self.name!r}: {chunks} (rows {self.start} to {self.stop - 1}) could not be read: "
-                f"{type(error).__name__}: {error}. Restore the chunk, or leave these rows out."
-            ) from error
+        """Read and decode, again where the store failed for a moment; an error names array and chunk."""
+        for pause in (*_PAUSES, None):
+            try:
+                return np.asarray(self.array[self.start : self.stop])
+            except OSError as error:  # of a disk or a connection: it may be over a moment later
+                if pause is None:
+                    raise self._told(error) from error
+                time.sleep(pause)
+            except Exception as error:
+                raise self._told(error) from error
+        raise AssertionError("the last attempt returns or raises")
+
+    def _told(self, error: Exception) -> ChunkReadError:
+        """An error that names the first chunk that cannot be read on its own."""
+        size = self.array.chunks[0]
+        first, last = self.start // size, (self.stop - 1) // size
+        for number in range(first, last + 1) if last > first else ():
+            try:
+                _ = self.array[number * size : (number + 1) * size]
+            except Exception as own:
+                first, last, error = number, number, own
+                break
+        chunks = f"chunk {first}" if first == last else f"one of the chunks {first} to {last}"
+        stop = min((last + 1) * size, self.array.shape[0])
+        return ChunkReadError(
+            f"array {self.name!r}: {chunks} (rows {first * size} to {stop - 1}) could not be read: "
+            f"{type(error).__name__}: {error}. Restore the chunk, or leave these rows out."
+        )
+
+
+@dataclass(frozen=True)
+class StackedPiece:
+    """Pieces of several columns, side by side."""
+
+    pieces: tuple[Any, ...]
+    dtype: np.dtype[Any]
+
+    def load(self) -> Array:
+        """Read one after the other into one array."""
+        columns = [load(piece) for piece in self.pieces]
+        return np.stack(columns, axis=1, dtype=self.dtype, casting="unsafe")
 
 
 def load(piece: Any) -> Array:
     """The values of a piece, inside a task."""
-    return piece.load() if isinstance(piece, ZarrPiece) else np.asarray(piece)
+    return piece.load() if isinstance(piece, ZarrPiece | StackedPiece) else np.asarray(piece)
 
 
 @dataclass(frozen=True)
@@ -103,9 +140,9 @@ class ZarrColumn:
         """A promise to read."""
         return ZarrPiece(self.array, self.name, start, stop)
 
-    def absent_chunks(self) -> int:
+    def absent_chunks(self) -> Absent:
         """Chunks that are not in the store: all fill value, or lost."""
-        return int(self.array.nchunks) - int(self.array.nchunks_initialized)
+        return absent_chunks(self.array, self.name)
 
     def cut(self, rows: int) -> ZarrColumn:
         """A Zarr array can be read anywhere."""
@@ -138,12 +175,48 @@ class NumpyColumn:
         """The slice."""
         return self.array[start:stop]
 
-    def absent_chunks(self) -> int:
+    def absent_chunks(self) -> Absent:
         """None: it is all there."""
-        return 0
+        return nothing_absent(self.name)
 
     def cut(self, rows: int) -> NumpyColumn:
         """Memory can be cut anywhere."""
+        return self
+
+
+@dataclass(frozen=True)
+class StackedColumn:
+    """Zarr arrays of one column each, read as one array of features."""
+
+    columns: tuple[ZarrColumn, ...]
+    name: str
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows, columns."""
+        return self.columns[0].shape[0], len(self.columns)
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """A type that holds the values of all columns."""
+        return np.result_type(*(column.dtype for column in self.columns))
+
+    @property
+    def chunk_rows(self) -> int:
+        """Rows of the largest chunk."""
+        return max(column.chunk_rows for column in self.columns)
+
+    def piece(self, start: int, stop: int) -> StackedPiece:
+        """Promises to read."""
+        return StackedPiece(tuple(column.piece(start, stop) for column in self.columns), self.dtype)
+
+    def absent_chunks(self) -> Absent:
+        """Those of the first column that misses any."""
+        absent = [column.absent_chunks() for column in self.columns]
+        return next((found for found in absent if found.numbers.size), absent[0])
+
+    def cut(self, rows: int) -> StackedColumn:
+        """Zarr arrays can be read anywhere."""
         return self
 
 
@@ -176,9 +249,9 @@ class DaskColumn:
         """A delayed block."""
         return self.blocks[start // self.rows]
 
-    def absent_chunks(self) -> int:
+    def absent_chunks(self) -> Absent:
         """None: a graph computes every block."""
-        return 0
+        return nothing_absent(self.name)
 
     def cut(self, rows: int) -> DaskColumn:
         """Blocks of exactly ``rows`` rows, all features in each."""
@@ -187,7 +260,8 @@ class DaskColumn:
 
 
 def as_column(array: Any, name: str) -> Column:
-    """Wrap a Zarr, Dask or NumPy array (or what NumPy makes one of)."""
+    """Wrap a Zarr, Dask or NumPy array (or what becomes one of these)."""
+    array = as_dask(array)
     if isinstance(array, zarr.Array):
         column: Column = ZarrColumn(array, name)
         split = len(array.shape) > 1 and array.chunks[1] < array.shape[1]
@@ -209,6 +283,23 @@ def as_column(array: Any, name: str) -> Column:
             stacklevel=3,
         )
     return column
+
+
+def as_stacked_column(arrays: Sequence[Any], names: Sequence[str]) -> Column:
+    """Wrap arrays of one axis, one for each column."""
+    name = ", ".join(names)
+    for each, array in zip(names, arrays, strict=True):
+        if len(array.shape) != 1 or array.shape != arrays[0].shape:
+            raise StoreError(
+                f"array {each!r} has shape {array.shape}; arrays that are named one by one need one axis, "
+                f"all of the same length ({names[0]!r} has shape {arrays[0].shape})"
+            )
+    if all(isinstance(array, zarr.Array) for array in arrays):
+        columns = tuple(ZarrColumn(array, each) for each, array in zip(names, arrays, strict=True))
+        for column in columns:
+            check_numeric(column)
+        return StackedColumn(columns, name)
+    return as_column(stacked([as_dask(array) for array in arrays]), name)
 
 
 def check_numeric(column: Column) -> None:

@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import numpy as np
 import zarr
+from zarr.abc.store import Store as ZarrStore
+from zarr.storage import ZipStore
 
 from streamgp.arrays import Array
-from streamgp.data.columns import Column, as_column, check_numeric
-from streamgp.errors import ArrayNotFoundError, ChunkReadError, StoreError, UnsupportedDtypeError
+from streamgp.data.columns import (
+    Column,
+    DaskColumn,
+    NumpyColumn,
+    as_column,
+    as_stacked_column,
+    check_numeric,
+)
+from streamgp.data.labels import plain_labels
+from streamgp.data.lazy import is_dataset, is_lazy, variable
+from streamgp.data.missing import Absent, refuse_lost_chunks
+from streamgp.errors import ArrayNotFoundError, StoreError, UnsupportedDtypeError
 
 COMPLETE = "streamgp_complete"
 """Attribute of a group: every chunk of its arrays was written, so one that is absent was lost."""
 
 Store = Any
-"""A path or URL of a Zarr group, a ``zarr.Group``, or a pair of arrays (NumPy, Zarr, Dask)."""
+"""What :func:`open_rows` opens: a path or URL of a Zarr group, a group, a dataset, or a pair of arrays."""
+
+Names = str | Sequence[str]
+"""The name of one array of features, or of one array for each column."""
 
 
 class Span(NamedTuple):
@@ -45,6 +62,7 @@ class Rows:
     targets: Column | None
     span_rows: int
     written_completely: bool = False
+    allow_missing_chunks: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -95,59 +113,89 @@ class Rows:
         targets = None if self.targets is None else self.targets.cut(whole)
         return replace(self, features=self.features.cut(whole), targets=targets, span_rows=whole)
 
-    def absent_chunks(self) -> dict[str, int]:
-        """Number of chunks that are not in the store, by array; refuses those that had been written.
+    def check_chunks(self) -> tuple[Absent, Absent | None]:
+        """Refuse chunks that were lost for certain; those of features and targets that are absent.
 
-        A chunk of nothing but fill value is normally not stored, and a lost chunk reads the same way: without
-        the mark :data:`COMPLETE` the two cannot be told apart, so they are counted and reported.
+        See :mod:`streamgp.data.missing`.
         """
-        columns = [self.features] if self.targets is None else [self.features, self.targets]
-        absent = {column.name: column.absent_chunks() for column in columns}
-        if self.written_completely and any(absent.values()):
-            lost = ", ".join(f"{count} of {name!r}" for name, count in absent.items() if count)
-            raise ChunkReadError(f"the store was written completely, but chunks are missing now: {lost}")
-        return absent
+        features = self.features.absent_chunks()
+        targets = None if self.targets is None else self.targets.absent_chunks()
+        refuse_lost_chunks(
+            features,
+            targets,
+            self.n_rows,
+            written_completely=self.written_completely,
+            allowed=self.allow_missing_chunks,
+        )
+        return features, targets
 
 
-def open_rows(store: Store, x: str = "X", y: str | None = "y") -> Rows:
+def open_rows(
+    store: Store, x: Names = "X", y: str | None = "y", *, allow_missing_chunks: bool = False
+) -> Rows:
     """Open a data set and check its form; nothing is read yet.
 
-    ``store`` is a path or URL of a Zarr group (format 2 or 3), a ``zarr.Group``, or a pair of arrays (NumPy,
-    Zarr, Dask). ``y=None`` opens features alone: then a single array is accepted too.
+    ``store`` is a path (a folder or a zip file) or URL of a Zarr group of format 2 or 3, a ``zarr.Group`` or
+    a Zarr ``Store``, an ``xarray.Dataset``, or a pair of arrays (NumPy, Zarr, Dask, xarray, data frames).
+    ``x`` names one array of two axes, or a list of arrays of one column each. ``y=None`` opens features
+    alone: of a pair the first, and a single array is accepted too. ``allow_missing_chunks`` reads every
+    chunk that is not stored as the fill value.
     """
     written_completely = False
-    targets: Column | None
-    if isinstance(store, tuple | list) and len(store) == 2 and y is not None:
-        features, targets = as_column(store[0], x), as_column(store[1], y)
-    elif isinstance(store, str | os.PathLike | zarr.Group):
-        group = _open_group(store)
+    targets: Any = None
+    name = x if isinstance(x, str) else ", ".join(x)
+    if isinstance(store, tuple | list) and len(store) == 2:
+        features, targets = as_column(store[0], name), None if y is None else store[1]
+    elif isinstance(store, str | os.PathLike | zarr.Group | ZarrStore) or is_dataset(store):
+        group = store if is_dataset(store) else _open_group(store)
         written_completely = bool(group.attrs.get(COMPLETE, False))
-        features = as_column(_member(group, x), x)
-        targets = None if y is None else as_column(_member(group, y), y)
-    elif y is None and hasattr(store, "shape"):
-        features, targets = as_column(store, x), None
+        if isinstance(x, str):
+            features = as_column(_member(group, x), x)
+        else:
+            features = as_stacked_column([_member(group, each) for each in x], list(x))
+        targets = None if y is None else _member(group, y)
+    elif y is None and (hasattr(store, "shape") or is_lazy(store)):
+        features = as_column(store, name)
     else:
         raise StoreError(
             f"cannot read rows from {type(store).__name__}: give a path or URL of a Zarr group, a "
-            f"zarr.Group, or a pair of arrays (X, y)"
+            f"zarr.Group, an xarray.Dataset, or a pair of arrays (X, y)"
         )
-    _check(features, targets)
-    return Rows(features, targets, features.chunk_rows, written_completely)
+    column = None if y is None else _target_column(targets, y)
+    _check(features, column)
+    return Rows(features, column, features.chunk_rows, written_completely, allow_missing_chunks)
 
 
-def _open_group(store: str | os.PathLike[str] | zarr.Group) -> zarr.Group:
+def _target_column(targets: Any, name: str) -> Column:
+    """Targets; labels that are Python objects become numbers or strings."""
+    column = as_column(targets, name)
+    if isinstance(column, NumpyColumn):
+        return NumpyColumn(plain_labels(column.array, name), name)
+    if isinstance(column, DaskColumn) and column.dtype.kind not in "iufbUST":
+        return DaskColumn(column.array.astype(np.dtypes.StringDType()), name)
+    return column
+
+
+def _open_group(store: Any) -> zarr.Group:
     if isinstance(store, zarr.Group):
         return store
     try:
-        return zarr.open_group(os.fspath(store), mode="r")
+        if isinstance(store, ZarrStore):
+            return zarr.open_group(store, mode="r")
+        path = os.fspath(store)
+        zipped = "://" not in path and os.path.isfile(path) and zipfile.is_zipfile(path)
+        return zarr.open_group(ZipStore(path, mode="r") if zipped else path, mode="r")
     except (FileNotFoundError, KeyError, ValueError) as error:
+        place = repr(store if isinstance(store, ZarrStore) else os.fspath(store))
         raise StoreError(
-            f"there is no Zarr group at {os.fspath(store)!r} ({error}); give the folder or URL of a group "
+            f"there is no Zarr group at {place} ({error}); give the folder or URL of a group "
             f"that holds the features and the targets as two arrays"
         ) from error
 
 
-def _member(group: zarr.Group, name: str) -> zarr.Array:
+def _member(group: Any, name: str) -> Any:
+    if is_dataset(group):
+        return variable(group, name)
     member = group.get(name)
     if isinstance(member, zarr.Array):
         return member
@@ -165,7 +213,7 @@ def _check(features: Column, targets: Column | None) -> None:
         )
     if 0 in features.shape:
         raise StoreError(
-            f"array {features.name!r} is empty (shape {features.shape}): there are no rows to learn"
+            f"array {features.name!r} is empty (shape {features.shape}): one row and one feature are needed"
         )
     if targets is None:
         return

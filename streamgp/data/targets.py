@@ -95,8 +95,12 @@ def class_targets(counts: Mapping[Any, int], dtype: np.dtype[Any]) -> ClassTarge
 def real_targets(mean: float, variance: float) -> RealTargets:
     """The encoding of real targets; refuses a constant one."""
     scale = float(np.sqrt(variance))
+    if not np.isfinite(scale) or not np.isfinite(mean):
+        raise TargetError(f"the targets are too large to be squared (their mean is {mean!r}): rescale them")
     if not scale > 1e-12 * abs(mean):
-        raise TargetError(f"the target is constant ({mean!r}): there is nothing to learn")
+        raise TargetError(
+            f"the target is constant ({mean!r}), or its spread has no square: there is nothing to learn"
+        )
     return RealTargets(float(mean), scale)
 
 

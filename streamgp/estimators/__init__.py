@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from streamgp.data import ClassTargets
-from streamgp.data.rows import Store
+from streamgp.data.rows import Names, Store
 from streamgp.data.targets import Task
 from streamgp.estimators.base import StreamGPEstimator, fit_store
 from streamgp.estimators.classifier import StreamGPClassifier
@@ -19,13 +19,24 @@ __all__ = ["StreamGPClassifier", "StreamGPRegressor", "fit_stream", "load"]
 Estimator = StreamGPClassifier | StreamGPRegressor
 
 
-def fit_stream(store: Store, x: str = "X", y: str = "y", task: Task = "auto", **parameters: Any) -> Estimator:
+def fit_stream(
+    store: Store,
+    x: Names = "X",
+    y: str = "y",
+    task: Task = "auto",
+    *,
+    allow_missing_chunks: bool = False,
+    **parameters: Any,
+) -> Estimator:
     """Fit a classifier or a regressor to a store, whichever its targets ask for.
 
     ``task="auto"``: strings and booleans are classes, floating-point targets numbers, integers are classes up
-    to 100 distinct values. All other parameters are those of the estimators.
+    to 100 distinct values. ``allow_missing_chunks``: see the estimators' ``fit_stream``. All other
+    parameters are those of the estimators.
     """
-    fitted = fit_store(StreamGPEstimator(**parameters), store, x, y, task)
+    fitted = fit_store(
+        StreamGPEstimator(**parameters), store, x, y, task, allow_missing_chunks=allow_missing_chunks
+    )
     return _kind(fitted.model)(**parameters)._adopt(*fitted)
 
 
@@ -38,7 +49,9 @@ def load(path: Any) -> Estimator:
     header, arrays = read_record(path, kind="model")
     model = Model.from_record(header, arrays)
     parameters = {name: parameter_from_json(value) for name, value in header["parameters"].items()}
-    return _kind(model)(**parameters)._adopt(model, header["history"], header["recipe"])
+    return _kind(model)(**parameters)._adopt(
+        model, header["history"], header["recipe"], header.get("about", {})
+    )
 
 
 def _kind(model: Model) -> type[Estimator]:

@@ -13,7 +13,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from streamgp.arrays import Array, FloatArray
 from streamgp.budget import parse_size
 from streamgp.data import ClassTargets, Rows, open_rows
-from streamgp.data.rows import Store
+from streamgp.data.fingerprint import fingerprint
+from streamgp.data.lazy import is_lazy
+from streamgp.data.missing import warn_of_absent
+from streamgp.data.rows import Names, Store
 from streamgp.data.standardize import Standardize
 from streamgp.data.targets import Task
 from streamgp.errors import ParameterError
@@ -22,14 +25,17 @@ from streamgp.estimators.running import n_threads, running
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.passes import CollectMarginals, PassSettings, PredictionWriter, Reading, Visitor, run_pass
+from streamgp.passes.bad_rows import LeaveOutBadRows, check_on_bad_rows, warn_of_bad_rows
 from streamgp.passes.marginals import concatenate
-from streamgp.passes.prediction import Columns, Predictions, output_group
-from streamgp.persistence import write_record
+from streamgp.passes.prediction import IDENTITY, Columns, Predictions, output_group
+from streamgp.passes.progress import Progress
+from streamgp.persistence import record_digest, write_record
 from streamgp.posterior import Marginals, Precision
 from streamgp.posterior.model import Model
 from streamgp.settings import Inference, Selection, fit_settings, parameter_to_json
 from streamgp.training.fit import Fitted, fit
 from streamgp.training.plan import Demand, make_plan
+from streamgp.training.preview import Preview, preview
 
 T = TypeVar("T")
 
@@ -63,8 +69,9 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         How more than two classes are learned. "per_class" (default): one against the rest, with an active set
         of ``n_active`` rows for each class. "shared": one against the rest, with one active set for all; this
         is the default of "fitc". "joint": by one likelihood of all classes
-        (:class:`~streamgp.likelihoods.Softmax`), whose mode is found in passes over all rows; goes with
-        "fitc", and gives the best probabilities of many classes.
+        (:class:`~streamgp.likelihoods.Softmax`; of two classes, one function and
+        :class:`~streamgp.likelihoods.Logit`), whose mode is found over all rows, without variances; goes with
+        "fitc" and "kmeans", "random" or "gain", and gives the best probabilities of many classes, fast.
     class_weight : "balanced" or dict, optional
         For classes: how often rows of each count; goes with "fitc".
     learn_hyperparameters : bool or {"constant", "hybrid", "evidence", "passes"}
@@ -95,8 +102,9 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     scratch : path, optional
         Folder where "fitc" keeps two numbers for each row and class meanwhile; every worker must see it.
         Default: beside the checkpoint, else the system's folder for temporary files.
-    progress : bool, optional
-        Progress bars; default only on a terminal.
+    progress : bool or Progress, optional
+        Progress bars: one for the whole fit, and one for each pass; default only on a terminal or in a
+        notebook. A :class:`~streamgp.passes.progress.Progress` counts too.
     n_jobs : int, optional
         Threads of this process that fits and passes use; the model does not depend on it. Default and -1: all
         cores that it may use. Where a ``client`` reads the rows, its workers have threads of their own.
@@ -118,7 +126,9 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     recipe_ : str
         The stages of the fit, such as ``learn: criterion -> select: ivm -> calibrate``.
     history_ : list of dict
-        One record per step: stage, active rows, held-out log density, seconds, peak memory.
+        One record per step: stage, active rows, held-out log density, seconds, rows read, peak memory.
+    about_ : dict
+        Facts about the fit: rows, memory plan and budget, seconds, versions of the libraries.
     """
 
     task: Task = "auto"
@@ -143,7 +153,7 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         client: Any = None,
         checkpoint: Any = None,
         scratch: Any = None,
-        progress: bool | None = None,
+        progress: bool | Progress | None = None,
         n_jobs: int | None = None,
         verbose: bool | int = False,
         warm_start: bool = False,
@@ -189,13 +199,28 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
                 setattr(self, owner, replaced(getattr(self, owner), path, value, name))
         return self
 
-    def fit_stream(self, store: Store, x: str = "X", y: str = "y", *, sample_weight: Any = None) -> Self:
-        """Fit to a Zarr group (path, URL or ``zarr.Group``) or to a pair of arrays, chunk by chunk.
+    def fit_stream(
+        self,
+        store: Store,
+        x: Names = "X",
+        y: str = "y",
+        *,
+        sample_weight: Any = None,
+        allow_missing_chunks: bool = False,
+    ) -> Self:
+        """Fit to a Zarr group (path, URL, group, Zarr store), an ``xarray.Dataset`` or a pair of arrays.
 
+        All are read chunk by chunk. ``x`` is the name of one array, or a list of arrays of one column each.
         ``sample_weight``, one number a row, in memory, goes with "fitc": a row of weight 2 counts as two
-        equal rows do.
+        equal rows do. Chunks that must have been lost are refused; ``allow_missing_chunks`` reads them as the
+        fill value.
         """
-        return self._adopt(*fit_store(self, store, x, y, self.task, sample_weight))
+        return self._adopt(*fit_store(self, store, x, y, self.task, sample_weight, allow_missing_chunks))
+
+    def plan_stream(self, store: Store, x: str = "X", y: str = "y", *, task: Task | None = None) -> Preview:
+        """The recipe and the memory of a fit to a store; a few chunks are read, nothing is learned."""
+        settings = fit_settings(self.get_params(deep=False), _seed(self.random_state))
+        return preview(open_rows(store, x, y), task or self.task, settings)
 
     def predict_latent(self, X: Any) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and variance of the latent functions: (rows,) each for one, else (rows, heads).
@@ -206,18 +231,47 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         assert variance is not None
         return (mean[:, 0], variance[:, 0]) if mean.shape[1] == 1 else (mean, variance)
 
+    @property
+    def active_inputs_(self) -> FloatArray:
+        """Inputs that the model keeps, in the features' own units: active rows, centres, learned ones."""
+        check_is_fitted(self)
+        standardizer = self.model_.standardizer
+        kept = np.asarray(self.model_.snapshot.active_inputs, np.float64)
+        inputs: FloatArray = standardizer.shift + standardizer.scale * kept
+        return inputs
+
+    @property
+    def active_starts_(self) -> list[int]:
+        """Where the inputs of each latent function begin in ``active_inputs_``; [0] where all share them."""
+        check_is_fitted(self)
+        return sorted({head.columns.start for head in self.model_.snapshot.heads})
+
+    def report(self, path: Any, data: Store | None = None, x: str = "X", y: str = "y") -> None:
+        """Write one HTML page about the model: scores on ``data``, features, active rows, stages, cost.
+
+        The page needs no network. Needs matplotlib and Jinja2: ``pip install "streamgp[report]"``.
+        """
+        check_is_fitted(self)
+        try:
+            from streamgp.report import write_report
+        except ImportError as error:
+            raise ImportError(f'{error.name} is missing: pip install "streamgp[report]"') from error
+        write_report(self, path, data, x, y)
+
     def save(self, path: Any) -> None:
         """Write the fitted model to one file (or a ``.zarr`` folder) that :func:`load` reads."""
         check_is_fitted(self)
         header, arrays = self.model_.to_record()
         written = {name: parameter_to_json(value) for name, value in self.get_params(deep=False).items()}
         header["parameters"] = {name: value for name, value in written.items() if value is not None}
-        header |= {"history": self.history_, "recipe": self.recipe_}
+        header |= {"history": self.history_, "recipe": self.recipe_, "about": self.about_}
         write_record(path, header, arrays, kind="model")
 
-    def _adopt(self, model: Model, history: Sequence[dict[str, Any]], recipe: str) -> Self:
+    def _adopt(
+        self, model: Model, history: Sequence[dict[str, Any]], recipe: str, about: dict[str, Any]
+    ) -> Self:
         """Take over what a fit has learned."""
-        self.model_, self.history_, self.recipe_ = model, list(history), recipe
+        self.model_, self.history_, self.recipe_, self.about_ = model, list(history), recipe, about
         self.n_features_in_ = model.snapshot.active_inputs.shape[1]
         self.active_rows_, self.kernel_ = model.active_rows, model.snapshot.kernel
         self.likelihood_: Any = model.predictive.likelihoods
@@ -251,16 +305,19 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         settings = PassSettings(plan.rows_per_block, plan.tasks_in_flight, self.client, self.progress)
         return rows.cut(plan.span_rows), settings
 
-    def _visit(self, rows: Rows, settings: PassSettings, visitor: Visitor[T]) -> T:
+    def _visit(
+        self, rows: Rows, settings: PassSettings, visitor: Visitor[T], on_bad_rows: str = "raise", **how: Any
+    ) -> T:
         """One pass of the fitted model over rows."""
         model = self.model_
-        reading = Reading(model.standardizer, model.targets, model.snapshot.dtype)
-        return run_pass(rows, visitor, settings, reading=reading, snapshot=model.snapshot, label="predict")
+        how |= {"reading": Reading(model.standardizer, model.targets, model.snapshot.dtype)}
+        how |= {"on_bad_rows": check_on_bad_rows(on_bad_rows), "snapshot": model.snapshot, "label": "predict"}
+        return run_pass(rows, visitor, settings, **how)
 
     def _marginals(self, X: Any, with_variance: bool = True) -> Marginals:
         """Latent marginals of rows in memory, inside the budget."""
         check_is_fitted(self)
-        features = validate_data(self, X, dtype="numeric", reset=False)
+        features = X if is_lazy(X) else validate_data(self, X, dtype="numeric", reset=False)
         rows = self._planned(open_rows(features, y=None))
         return concatenate(self._visit(*rows, CollectMarginals(with_variance)))
 
@@ -279,29 +336,57 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         chunks = (features.chunks[0], (columns,))
         return features.map_blocks(predict, dtype=dtype, chunks=chunks, meta=np.empty((0, columns), dtype))
 
-    def _evaluate(self, store: Store, x: str, y: str, visitor: Visitor[T]) -> T:
+    def _evaluate(
+        self,
+        store: Store,
+        x: Names,
+        y: str,
+        visitor: Visitor[T],
+        on_bad_rows: str,
+        allow_missing_chunks: bool,
+    ) -> T:
         """One pass of a visitor that compares predictions with the targets of a store."""
         check_is_fitted(self)
-        return self._visit(*self._planned(open_rows(store, x, y)), visitor)
+        rows, settings = self._planned(open_rows(store, x, y, allow_missing_chunks=allow_missing_chunks))
+        warn_of_absent(*rows.check_chunks())
+        counted: tuple[T, int] = self._visit(rows, settings, LeaveOutBadRows(visitor), on_bad_rows)
+        warn_of_bad_rows(counted[1], "are left out of the score")
+        return counted[0]
 
     def _write(
         self,
         store: Store,
-        x: str,
+        x: Names,
         out: Any,
         columns: Columns,
         predict: Callable[[Marginals], Predictions],
+        on_bad_rows: str,
+        allow_missing_chunks: bool,
         attributes: Mapping[str, Any] | None = None,
     ) -> None:
-        """Write what ``predict`` makes of every row of a store to a new Zarr group with these attributes."""
+        """Write what ``predict`` makes of every row of a store to a new Zarr group, or go on doing so."""
         check_is_fitted(self)
-        rows, settings = self._planned(open_rows(store, x, None))
-        with output_group(out, rows, columns, attributes) as arrays:
-            self._visit(rows, settings, PredictionWriter(predict, arrays))
+        rows, settings = self._planned(open_rows(store, x, None, allow_missing_chunks=allow_missing_chunks))
+        warn_of_absent(*rows.check_chunks())
+        how = [fingerprint(rows.features), rows.span_rows, on_bad_rows]
+        identity = record_digest(*self.model_.to_record(), extra=how)
+        with output_group(out, rows, columns, {IDENTITY: identity, **(attributes or {})}) as output:
+            writer = PredictionWriter(predict, output.arrays)
+            bad = output.bad_rows
+            if output.spans:
+                bad += self._visit(rows, settings, writer, on_bad_rows, spans=output.spans)[1]
+            output.note_bad_rows(bad)
+        warn_of_bad_rows(bad, "have NaN as predictions, and -1 as label")
 
 
 def fit_store(
-    estimator: StreamGPEstimator, store: Store, x: str, y: str, task: Task, weight: Any = None
+    estimator: StreamGPEstimator,
+    store: Store,
+    x: Names,
+    y: str,
+    task: Task,
+    weight: Any = None,
+    allow_missing_chunks: bool = False,
 ) -> Fitted:
     """Fit a store with an estimator's parameters."""
     parameters = estimator.get_params(deep=False)
@@ -309,7 +394,7 @@ def fit_store(
         parameters["kernel"] = estimator.kernel_
     with running(estimator.n_jobs, estimator.verbose):
         settings = fit_settings(parameters, _seed(estimator.random_state), weight)
-        return fit(open_rows(store, x, y), task, settings)
+        return fit(open_rows(store, x, y, allow_missing_chunks=allow_missing_chunks), task, settings)
 
 
 def _seed(random_state: Any) -> int:

@@ -13,7 +13,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamgp.arrays import Array
-from streamgp.data.rows import Store
+from streamgp.data.labels import plain_labels
+from streamgp.data.lazy import as_dask, is_lazy
+from streamgp.data.rows import Names, Store
 from streamgp.estimators.base import StreamGPEstimator
 from streamgp.passes import ClassEvaluation
 from streamgp.passes.scores import ClassScore
@@ -31,10 +33,10 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to arrays in memory, or to Dask arrays; ``sample_weight`` as for :meth:`fit_stream`."""
-        if not isinstance(X, dask.array.Array):
+        if not is_lazy(X):
             X, y = validate_data(self, X, y, dtype="numeric", accept_sparse=False)
             check_classification_targets(y)
-            y = np.asarray(y, dtype=str) if y.dtype.kind == "O" else y
+            y = plain_labels(y)
         return self.fit_stream((X, y), sample_weight=sample_weight)
 
     @property
@@ -48,6 +50,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
 
         Of two classes a symmetric likelihood needs the latent mean alone, far cheaper than variances.
         """
+        X = as_dask(X)
         if isinstance(X, dask.array.Array):
             return self._by_block(self.predict, X, self.classes_.dtype)
         if self._predictive.decides_by_mean:
@@ -57,6 +60,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
 
     def predict_proba(self, X: Any) -> Any:
         """Probability of every class, in the order of ``classes_``; a Dask array for a Dask array."""
+        X = as_dask(X)
         if isinstance(X, dask.array.Array):
             return self._by_block(self.predict_proba, X, np.dtype(np.float64), len(self.classes_))
         return np.exp(self._predictive.log_probabilities(self._marginals(X)))
@@ -67,6 +71,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         Of two classes: the log odds of the second, (rows,), positive where it is predicted. Of more: the log
         probability of each, (rows, classes). A Dask array for a Dask array.
         """
+        X = as_dask(X)
         if isinstance(X, dask.array.Array):
             n_classes = self._predictive.n_classes
             columns = None if n_classes == 2 else n_classes
@@ -76,25 +81,54 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
             return log_probabilities
         return log_probabilities[:, 1] - log_probabilities[:, 0]
 
-    def predict_stream(self, store: Store, out: Any, x: str = "X") -> None:
+    def predict_stream(
+        self,
+        store: Store,
+        out: Any,
+        x: Names = "X",
+        *,
+        on_bad_rows: str = "raise",
+        allow_missing_chunks: bool = False,
+    ) -> None:
         """Write ``label`` (a class number) and ``probability`` of every row to a new Zarr group.
 
-        The group's attribute ``classes`` names the classes in the order of their numbers.
+        The group's attribute ``classes`` names the classes in the order of their numbers. A run that was
+        killed goes on where it was. ``on_bad_rows``: what becomes of rows with NaN, infinity or numbers
+        beyond float32: "raise" names the first, "nan" writes NaN, label -1, and their number as the
+        attribute ``streamgp_bad_rows``.
         """
         n_classes = self._predictive.n_classes
         columns = {
             "label": ((), np.dtype(np.int32)),
             "probability": ((n_classes,), np.dtype(np.float32)),
         }
-        names = {"classes": self.classes_.tolist()}
-        self._write(store, x, out, columns, partial(_class_columns, self._predictive), names)
+        self._write(
+            store,
+            x,
+            out,
+            columns,
+            partial(_class_columns, self._predictive),
+            on_bad_rows,
+            allow_missing_chunks,
+            {"classes": self.classes_.tolist()},
+        )
 
-    def evaluate_stream(self, store: Store, x: str = "X", y: str = "y") -> ClassScore:
+    def evaluate_stream(
+        self,
+        store: Store,
+        x: Names = "X",
+        y: str = "y",
+        *,
+        on_bad_rows: str = "raise",
+        allow_missing_chunks: bool = False,
+    ) -> ClassScore:
         """Error, log loss, AUC, Brier score, calibration and rejection curve on a store, in one pass.
 
-        Its ``baseline`` always predicts the shares of the classes; ``to_dict()`` suits JSON.
+        Its ``baseline`` always predicts the shares of the classes; ``to_dict()`` suits JSON. ``on_bad_rows``
+        as for :meth:`predict_stream`; "nan" leaves such rows out of the score.
         """
-        return self._evaluate(store, x, y, ClassEvaluation(self._predictive, tuple(self.classes_.tolist())))
+        visitor = ClassEvaluation(self._predictive, tuple(self.classes_.tolist()))
+        return self._evaluate(store, x, y, visitor, on_bad_rows, allow_missing_chunks)
 
 
 def _class_columns(predictive: ClassPredictive, marginals: Marginals) -> Mapping[str, Array]:

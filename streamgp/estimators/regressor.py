@@ -12,7 +12,8 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamgp.arrays import Array
-from streamgp.data.rows import Store
+from streamgp.data.lazy import as_dask, is_lazy
+from streamgp.data.rows import Names, Store
 from streamgp.estimators.base import StreamGPEstimator
 from streamgp.passes import RealEvaluation
 from streamgp.passes.scores import RealScore
@@ -33,7 +34,7 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
 
         Targets are centred and scaled, predictions mapped back.
         """
-        if not isinstance(X, dask.array.Array):
+        if not is_lazy(X):
             X, y = validate_data(self, X, y, dtype="numeric", y_numeric=True)
         return self.fit_stream((X, y), sample_weight=sample_weight)
 
@@ -48,6 +49,7 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
 
         The mean alone costs O(d) a row instead of O(d²). A Dask array gives Dask arrays.
         """
+        X = as_dask(X)
         if isinstance(X, dask.array.Array):
             both = self._by_block(self._mean_and_deviation, X, np.dtype(np.float64), 2)
             return (both[:, 0], both[:, 1]) if return_std else self._by_block(self.predict, X, both.dtype)
@@ -59,17 +61,48 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
     def _mean_and_deviation(self, X: Array) -> Array:
         return np.column_stack(self.predict(X, return_std=True))
 
-    def predict_stream(self, store: Store, out: Any, x: str = "X") -> None:
-        """Write ``mean`` and ``variance`` of every row to a new Zarr group."""
-        columns = {name: ((), np.dtype(np.float64)) for name in ("mean", "variance")}
-        self._write(store, x, out, columns, partial(_real_columns, self._predictive))
+    def predict_stream(
+        self,
+        store: Store,
+        out: Any,
+        x: Names = "X",
+        *,
+        on_bad_rows: str = "raise",
+        allow_missing_chunks: bool = False,
+    ) -> None:
+        """Write ``mean`` and ``variance`` of every row to a new Zarr group.
 
-    def evaluate_stream(self, store: Store, x: str = "X", y: str = "y") -> RealScore:
+        A run that was killed goes on where it was. ``on_bad_rows``: what becomes of rows with NaN, infinity
+        or numbers beyond float32: "raise" names the first, "nan" writes NaN and their number as the attribute
+        ``streamgp_bad_rows``.
+        """
+        columns = {name: ((), np.dtype(np.float64)) for name in ("mean", "variance")}
+        self._write(
+            store,
+            x,
+            out,
+            columns,
+            partial(_real_columns, self._predictive),
+            on_bad_rows,
+            allow_missing_chunks,
+        )
+
+    def evaluate_stream(
+        self,
+        store: Store,
+        x: Names = "X",
+        y: str = "y",
+        *,
+        on_bad_rows: str = "raise",
+        allow_missing_chunks: bool = False,
+    ) -> RealScore:
         """Root mean squared error, log density and coverage of intervals on a store, in one pass.
 
         Its ``baseline`` always predicts the mean and variance of the targets; ``to_dict()`` suits JSON.
+        ``on_bad_rows`` as for :meth:`predict_stream`; "nan" leaves such rows out of the score.
         """
-        return self._evaluate(store, x, y, RealEvaluation(self._predictive))
+        visitor = RealEvaluation(self._predictive)
+        return self._evaluate(store, x, y, visitor, on_bad_rows, allow_missing_chunks)
 
 
 def _real_columns(predictive: RealPredictive, marginals: Marginals) -> Mapping[str, Array]:

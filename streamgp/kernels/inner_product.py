@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from streamgp.arrays import FloatArray, Floats
 from streamgp.errors import ParameterError
 from streamgp.kernels.base import Kernel
-from streamgp.kernels.inner_product_tiles import LinearTiles, PolynomialTiles
+from streamgp.kernels.inner_product_tiles import LinearTiles, PolynomialTiles, shifted
 from streamgp.kernels.tiles import Tiles
 
 
@@ -24,6 +25,12 @@ def _checked_degree(degree: Any) -> int:
     if isinstance(degree, bool) or not isinstance(degree, Integral) or int(degree) < 1:
         raise ParameterError(f"degree is {degree!r}; it must be an integer, at least 1")
     return int(degree)
+
+
+def _checked_origin(origin: Any) -> float:
+    if isinstance(origin, bool) or not isinstance(origin, Real) or not math.isfinite(origin):
+        raise ParameterError(f"origin is {origin!r}; it must be a finite number")
+    return float(origin)
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,8 @@ class Polynomial(Kernel):
 
     k(x, x') = variance ((t + offset)/(1 + offset))^degree,  t = x·x'
     with normalize: t = x·x'/(|x||x'|), and 0 where a row is zero
+    x is the row minus ``origin``, which is not learned: of images it may be the background, whatever their
+    features were shifted by.
     Hazard: without normalize, large inputs overflow where the power does; standardise them.
     Source: [PASS2012] uses degree 9 and offset 1 on MNIST, without normalisation.
     """
@@ -58,6 +67,7 @@ class Polynomial(Kernel):
     variance: float = 1.0
     offset: float = 1.0
     normalize: bool = False
+    origin: float = 0.0
 
     learned = ("variance", "offset")
 
@@ -65,14 +75,16 @@ class Polynomial(Kernel):
         """Check the degree, then the parameters."""
         object.__setattr__(self, "degree", _checked_degree(self.degree))
         object.__setattr__(self, "normalize", bool(self.normalize))
+        object.__setattr__(self, "origin", _checked_origin(self.origin))
         super().__post_init__()
 
     def _tiles(self, right: Floats, inputs: bool) -> Tiles:
-        return PolynomialTiles(self.degree, self.variance, self.offset, self.normalize, right, inputs)
+        numbers = (self.degree, self.variance, self.offset, self.normalize, self.origin)
+        return PolynomialTiles(*numbers, right, inputs)
 
     def _bases(self, rows: Floats) -> FloatArray:
         """(t + offset)/(1 + offset) of each row with itself."""
-        norms = _squared_norms(rows)
+        norms = _squared_norms(shifted(rows, self.origin))
         products = np.where(norms > 0.0, 1.0, 0.0) if self.normalize else norms
         return (products + self.offset) / (1.0 + self.offset)
 
@@ -92,4 +104,4 @@ class Polynomial(Kernel):
         if self.normalize:
             return np.zeros(rows.shape)
         by_base = self.variance * self.degree * self._bases(rows) ** (self.degree - 1)
-        return (2.0 / (1.0 + self.offset) * by_base * weights)[:, None] * rows
+        return (2.0 / (1.0 + self.offset) * by_base * weights)[:, None] * shifted(rows, self.origin)

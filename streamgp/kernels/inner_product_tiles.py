@@ -10,11 +10,16 @@ from streamgp.numerics.kernel_contractions import contract_polynomial_tile
 from streamgp.numerics.kernel_sweeps import polynomial_tile
 
 
-def unit_rows(rows: Floats) -> tuple[Floats, Floats]:
+def unit_rows(rows: Floats, *, overwrite: bool = False) -> tuple[Floats, Floats]:
     """Rows divided by their norms (zero rows stay zero), and the inverse norms (zero for those)."""
     norms = np.sqrt(np.einsum("iq,iq->i", rows, rows))
     inverse = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0.0)
-    return rows * inverse[:, None], inverse
+    return np.multiply(rows, inverse[:, None], out=rows if overwrite else None), inverse
+
+
+def shifted(rows: Floats, origin: float) -> Floats:
+    """Rows minus the origin; as they are where it is zero."""
+    return rows - rows.dtype.type(origin) if origin else rows
 
 
 class LinearTiles(Tiles):
@@ -48,7 +53,7 @@ class LinearTiles(Tiles):
 
 
 class PolynomialTiles(Tiles):
-    """v u^degree, u = (x·z + offset)/(1 + offset), of rows that may be normalized first.
+    """v u^degree, u = (x·z + offset)/(1 + offset), of rows minus the origin that may then be normalized.
 
     ∂u/∂log offset = offset (1 − u)/(1 + offset);  ∂u/∂z = x/(1 + offset), and for ẑ = z/|z|
     the gradient g by ẑ becomes (g − ẑ (ẑ·g))/|z|.
@@ -56,12 +61,20 @@ class PolynomialTiles(Tiles):
     """
 
     def __init__(
-        self, degree: int, variance: float, offset: float, normalize: bool, right: Floats, inputs: bool
+        self,
+        degree: int,
+        variance: float,
+        offset: float,
+        normalize: bool,
+        origin: float,
+        right: Floats,
+        inputs: bool,
     ) -> None:
         super().__init__()
         self._degree, self._variance, self._offset, self._normalize = degree, variance, offset, normalize
+        self._origin, right = origin, shifted(right, origin)
         self._right, self._inverse_norms = (
-            unit_rows(right) if normalize else (right, np.empty(0, right.dtype))
+            unit_rows(right, overwrite=bool(origin)) if normalize else (right, np.empty(0, right.dtype))
         )
         self._scaled_right = self._right * right.dtype.type(1.0 / (1.0 + offset))
         self._shift = offset / (1.0 + offset)
@@ -103,4 +116,5 @@ class PolynomialTiles(Tiles):
         return gradient * self._inverse_norms[:, None]
 
     def _prepared(self, left: Floats) -> Floats:
-        return unit_rows(left)[0] if self._normalize else left
+        left = shifted(left, self._origin)
+        return unit_rows(left, overwrite=bool(self._origin))[0] if self._normalize else left

@@ -7,10 +7,10 @@ Joint likelihoods do the same for one label and several latent functions, and gi
 
 from __future__ import annotations
 
-from streamgp.likelihoods.base import Likelihood, TiltedMoments, TiltedSites
+from streamgp.likelihoods.base import Likelihood, ModeTerms, TiltedMoments, TiltedSites
 from streamgp.likelihoods.custom import Custom
 from streamgp.likelihoods.gaussian import Gaussian
-from streamgp.likelihoods.joint import JointLikelihood, ModeTerms
+from streamgp.likelihoods.joint import JointLikelihood
 from streamgp.likelihoods.logit import Logit
 from streamgp.likelihoods.multivariate_probit import MultivariateProbit
 from streamgp.likelihoods.probit import Probit

@@ -21,6 +21,14 @@ class TiltedMoments(NamedTuple):
     log_z_curvature: FloatArray
 
 
+class ModeTerms(NamedTuple):
+    """Log p(y|f) (n,), its gradient by k latent values f (n, k), the diagonal of minus its Hessian (n, k)."""
+
+    log_density: FloatArray
+    gradient: FloatArray
+    curvature: FloatArray
+
+
 class TiltedSites(NamedTuple):
     """Log Z and the site that matches the tilted moments: precision π and b = π × site mean; each (c,)."""
 
@@ -101,6 +109,14 @@ class Likelihood(Parametric):
 
         Shapes: (n_parameters, c).  Source: [IVM2006] eq. 12, 13.
         """
+
+    def mode_terms(self, targets: npt.ArrayLike, latent: FloatArray) -> ModeTerms:
+        """Log p(y|f) at a point, its gradient and minus its second derivative: moments without variance.
+
+        Shapes: targets (n,), latent f (n, 1).
+        """
+        log_density, slope, curvature = self.tilted_moments(targets, latent[:, 0], np.zeros(len(latent)))
+        return ModeTerms(log_density, slope[:, None], curvature[:, None])
 
     def predictive_mean(self, latent_mean: npt.ArrayLike, latent_variance: npt.ArrayLike) -> FloatArray:
         """Mean of a new target, (c,): of two classes P(+1) − P(−1); for real targets it is overridden."""

@@ -5,27 +5,19 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from streamgp.arrays import FloatArray, IntArray
 from streamgp.errors import ParameterError
-from streamgp.likelihoods.base import TiltedMoments, TiltedSites
+from streamgp.likelihoods.base import ModeTerms, TiltedMoments, TiltedSites
 from streamgp.likelihoods.parameters import BIAS, Parameter, Parametric, checked_number
 from streamgp.likelihoods.quadrature import sites_by_shrinkage
 from streamgp.numerics.joint import joint_sweep
 from streamgp.numerics.joint_factors import table_bytes
 from streamgp.numerics.joint_probabilities import SHARED_NODES, joint_probabilities_sweep
-
-
-class ModeTerms(NamedTuple):
-    """Log p(y|f) (n,), its gradient by f (n, C), and the diagonal of minus its Hessian (n, C)."""
-
-    log_density: FloatArray
-    gradient: FloatArray
-    curvature: FloatArray
 
 
 def _checked_biases(owner: str, biases: Sequence[float] | None) -> tuple[float, ...] | None:

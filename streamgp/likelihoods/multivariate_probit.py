@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from streamgp.likelihoods.joint import JointLikelihood, ModeTerms
+from streamgp.likelihoods.base import ModeTerms
+from streamgp.likelihoods.joint import JointLikelihood
 from streamgp.numerics.noise import NORMAL
 
 

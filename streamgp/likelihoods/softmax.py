@@ -9,8 +9,10 @@ import numpy.typing as npt
 from scipy.special import log_softmax
 
 from streamgp.arrays import FloatArray
-from streamgp.likelihoods.joint import JointLikelihood, ModeTerms
+from streamgp.likelihoods.base import ModeTerms
+from streamgp.likelihoods.joint import JointLikelihood
 from streamgp.numerics.noise import GUMBEL
+from streamgp.numerics.softmax import softmax_sweep
 
 
 @dataclass(frozen=True)
@@ -38,22 +40,12 @@ class Softmax(JointLikelihood):
         return np.asarray(log_softmax(mean + self._bias_vector(mean.shape[1]), axis=1))
 
     def mode_terms(self, codes: npt.ArrayLike, latent: npt.ArrayLike) -> ModeTerms:
-        """Log p_y, gradient 1[c = y] − p_c, curvature p_c (1 − p_c), p the probabilities at f.
-
-        Hazard: 1 − p_c of the largest class is the sum of the others, which keeps its digits.
-        """
+        """Log p_y, gradient 1[c = y] − p_c, curvature p_c (1 − p_c), p the probabilities at f."""
         labels, points, _ = self._checked(codes, latent, latent)
-        rows = np.arange(labels.size)
-        shifted = points + self._bias_vector(points.shape[1])
-        largest = np.argmax(shifted, axis=1)
-        shifted -= shifted[rows, largest, None]
-        shares = np.exp(shifted)
-        shares[rows, largest] = 0.0
-        others = shares.sum(axis=1)
-        shares[rows, largest] = 1.0
-        total = 1.0 + others[:, None]
-        rest = total - shares
-        rest[rows, largest] = others
-        gradient = -shares / total
-        gradient[rows, labels] = rest[rows, labels] / total[:, 0]
-        return ModeTerms(shifted[rows, labels] - np.log1p(others), gradient, shares * rest / total**2)
+        log_density, gradient, curvature = (
+            np.empty(labels.size),
+            np.empty(points.shape),
+            np.empty(points.shape),
+        )
+        softmax_sweep(labels, self._bias_vector(points.shape[1]), points, log_density, gradient, curvature)
+        return ModeTerms(log_density, gradient, curvature)

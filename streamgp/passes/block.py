@@ -8,8 +8,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from streamgp.arrays import Array
+from streamgp.arrays import Array, FloatArray, IntArray
 from streamgp.data import Span, Standardizer, Targets
+from streamgp.passes.finite import OnBadRows, bad_rows, refuse_row
 from streamgp.posterior import Marginals, Snapshot
 
 T = TypeVar("T")
@@ -20,7 +21,8 @@ class Block(NamedTuple):
 
     ``features`` and ``targets`` are as stored where the pass has no :class:`Reading`, else standardised and
     encoded; ``stored`` are the features as stored in either case. ``marginals`` belong to the pass's
-    snapshot. Arrays of features are reused for the next block: what a visitor keeps, it copies.
+    snapshot. Arrays of features are reused for the next block: what a visitor keeps, it copies. ``bad`` are
+    the places of rows that cannot be computed with, where the pass looks for them; their features are zero.
     """
 
     start: int
@@ -28,6 +30,7 @@ class Block(NamedTuple):
     features: Array
     targets: Array | None
     marginals: Marginals | None
+    bad: IntArray | None = None
 
     @property
     def rows(self) -> int:
@@ -84,6 +87,7 @@ class Job:
     reading: Reading | None
     snapshot: Snapshot | None
     rows_per_block: int
+    on_bad_rows: OnBadRows | None = None  # None: rows are known to be good
 
     def buffers(self, rows: int) -> Buffers:
         """Room for blocks of at most so many rows."""
@@ -96,18 +100,35 @@ class Job:
 
     def block(self, start: int, stored: Array, targets: Array | None, buffers: Buffers) -> Block:
         """Prepare stored rows for the visitor."""
-        features = stored
+        features, bad = stored, None
         if self.reading is not None:
             assert buffers.features is not None
-            features = self.reading.standardizer.apply(
-                stored, self.reading.dtype, out=buffers.features[: len(stored)]
-            )
+            with np.errstate(over="ignore"):  # float32 cannot hold it: a bad row
+                features = self.reading.standardizer.apply(
+                    stored, self.reading.dtype, out=buffers.features[: len(stored)]
+                )
+            if self.on_bad_rows is not None:
+                bad = bad_rows(features, targets)
+                if bad.size and self.on_bad_rows == "raise":
+                    refuse_row(
+                        start + int(bad[0]), stored[bad[0]], None if targets is None else targets[bad[0]]
+                    )
+                features[bad] = 0.0
             if targets is not None and self.reading.targets is not None:
-                targets = self.reading.targets.encode(targets)
+                targets = _encoded(self.reading.targets, targets, bad)
         marginals = None
         if self.snapshot is not None:
             assert buffers.kernel is not None
             marginals = self.snapshot.marginals(
                 features, self.visitor.needs_variance, kernel_out=buffers.kernel[: len(stored)]
             )
-        return Block(start, stored, features, targets, marginals)
+        return Block(start, stored, features, targets, marginals, bad)
+
+
+def _encoded(encoding: Targets, targets: Array, bad: IntArray | None) -> FloatArray:
+    """Encoded targets; those of bad rows are zero, because they may be no target at all."""
+    if bad is None or not bad.size:
+        return encoding.encode(targets)
+    encoded, good = np.zeros(len(targets)), np.delete(np.arange(len(targets)), bad)
+    encoded[good] = encoding.encode(targets[good])
+    return encoded

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import dask
-from tqdm.auto import tqdm
 
 from streamgp.budget import return_large_allocations
 from streamgp.data import Rows, Span
 from streamgp.data.columns import load
+from streamgp.errors import ParameterError
 from streamgp.passes.block import Job, Reading, Visitor
+from streamgp.passes.finite import OnBadRows
+from streamgp.passes.progress import Progress
 from streamgp.passes.threads import Fold, Threads
 from streamgp.posterior import Snapshot
 
@@ -32,7 +34,7 @@ class PassSettings:
     rows_per_block: int
     tasks_in_flight: int
     client: Any = None
-    progress: bool | None = None
+    progress: bool | Progress | None = None
 
 
 def visit_span(job: Job, span: Span, features_piece: Any, targets_piece: Any) -> Any:
@@ -57,22 +59,22 @@ def run_pass(
     reading: Reading | None = None,
     snapshot: Snapshot | None = None,
     spans: Iterable[Span] | None = None,
+    on_bad_rows: OnBadRows | None = None,
     label: str = "pass",
 ) -> T:
     """Visit every row once (or those of the given spans) and return the merged result.
+
+    ``on_bad_rows`` says what becomes of rows that cannot be computed with; None: there are none.
 
     The same store and the same ``rows_per_block`` give the same bits, on threads and on any cluster of the
     same kind of processor; another chunking gives the same result up to rounding.
     """
     return_large_allocations()
     chosen = list(rows.spans() if spans is None else spans)
-    job = Job(visitor, reading, snapshot, settings.rows_per_block)
-    hidden = None if settings.progress is None else not settings.progress  # None: silent unless a terminal
-    with tqdm(
-        total=sum(s.rows for s in chosen), desc=label, unit="row", unit_scale=True, disable=hidden
-    ) as bar:
+    job = Job(visitor, reading, snapshot, settings.rows_per_block, on_bad_rows)
+    with Progress.of(settings.progress).passing(sum(span.rows for span in chosen), label) as advance:
         lengths = iter([span.rows for span in chosen])
-        fold = _folder(settings, snapshot, lambda: bar.update(next(lengths)))
+        fold = _folder(settings, snapshot, lambda: advance(next(lengths)))
         result: T = fold(visit_span, job, ((span, *rows.pieces(span)) for span in chosen), visitor.merge)
     return result
 
@@ -91,8 +93,10 @@ def _folder(settings: PassSettings, snapshot: Snapshot | None, advance: Callable
 def find_client(client: Any) -> Any:
     """The client to use: the one given, else the current one, unless we are inside a task; else None."""
     distributed = sys.modules.get("distributed")
-    if client is not None or distributed is None:
-        return client
+    if client is not None:
+        return check_client(client)
+    if distributed is None:
+        return None
     try:
         distributed.get_worker()
     except ValueError:
@@ -103,6 +107,20 @@ def find_client(client: Any) -> Any:
         return distributed.get_client()
     except ValueError:
         return None
+
+
+def check_client(client: Any) -> Any:
+    """The client, or an error where it is none or has been closed."""
+    if not all(hasattr(client, name) for name in ("submit", "cancel", "nthreads", "status")):
+        raise ParameterError(
+            f"client={client!r} is not a distributed.Client; give client=distributed.Client(address), or "
+            f"None for threads of this process"
+        )
+    if client.status in ("closed", "closing"):
+        raise ParameterError(
+            f"client= is {client.status}: give one that is connected, or None for threads of this process"
+        )
+    return client
 
 
 def available_threads() -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.arrays import Array, FloatArray, IntArray
+from streamgp.data.checksum import merged_checksum, rows_checksum
 from streamgp.data.targets import MAX_CLASSES, as_labels
 from streamgp.errors import NonFiniteDataError
 from streamgp.passes.block import Block, Visitor
@@ -60,7 +61,8 @@ class Summary:
 
     ``labels`` counts the distinct targets, up to one more than may be classes; it is empty where targets are
     not counted. ``first_bad`` is the first value that is not finite: (row, column, value), column None for a
-    target.
+    target. ``checksums`` are those of features and targets; ``targets_at_fill`` counts the targets that equal
+    what an absent chunk reads as.
     """
 
     features: Moments
@@ -69,6 +71,8 @@ class Summary:
     targets: Moments | None
     labels: dict[Any, int]
     first_bad: tuple[int, int | None, float] | None
+    checksums: tuple[int, int] = (0, 0)
+    targets_at_fill: int = 0
 
     @property
     def n_rows(self) -> int:
@@ -92,16 +96,20 @@ class Summary:
 
 @dataclass(frozen=True)
 class Summarize(Visitor[Summary]):
-    """Reads rows as stored: counts, moments, ranges, labels, the first bad value."""
+    """Reads rows as stored: counts, moments, ranges, labels, the first bad value, checksums."""
 
     count_labels: bool
+    fill: Any = None
 
     def visit(self, block: Block) -> Summary:
         """Summary of one block."""
         features, targets = block.features, block.targets
         target_moments, labels = None, {}
+        target_checksum = at_fill = 0
         bad = _first_bad(features, block.start)
         if targets is not None:
+            target_checksum = rows_checksum(as_labels(targets), block.start)
+            at_fill = 0 if self.fill is None else int(np.count_nonzero(as_labels(targets) == self.fill))
             if targets.dtype.kind in "iufb":
                 found = (bad, _first_bad(targets[:, None], block.start, target=True))
                 bad = min((place for place in found if place), key=lambda place: place[0], default=None)
@@ -118,6 +126,8 @@ class Summarize(Visitor[Summary]):
             target_moments,
             labels,
             bad,
+            (rows_checksum(features, block.start), target_checksum),
+            at_fill,
         )
 
     def merge(self, earlier: Summary, later: Summary) -> Summary:
@@ -136,6 +146,11 @@ class Summarize(Visitor[Summary]):
             targets,
             labels,
             earlier.first_bad or later.first_bad,
+            (
+                merged_checksum(earlier.checksums[0], later.checksums[0]),
+                merged_checksum(earlier.checksums[1], later.checksums[1]),
+            ),
+            earlier.targets_at_fill + later.targets_at_fill,
         )
 
 

@@ -5,13 +5,16 @@ Nothing here knows a model. No pickle is written or read, so a file from elsewhe
 
 from streamgp.persistence.checkpoints import Checkpoint, CheckpointFolder, check_identity
 from streamgp.persistence.evaluations import EvaluationLog
-from streamgp.persistence.records import read_record, write_record
+from streamgp.persistence.plain import record_digest
+from streamgp.persistence.records import is_record, read_record, write_record
 
 __all__ = [
     "Checkpoint",
     "CheckpointFolder",
     "EvaluationLog",
     "check_identity",
+    "is_record",
     "read_record",
+    "record_digest",
     "write_record",
 ]

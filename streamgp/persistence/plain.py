@@ -89,3 +89,9 @@ def array_digest(array: Array) -> str:
 def json_digest(document: Mapping[str, Any]) -> str:
     """SHA-256 over a JSON document, whatever the order of its keys."""
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def record_digest(header: Mapping[str, Any], arrays: Mapping[str, Array], extra: Any = None) -> str:
+    """SHA-256 over a header, arrays and what else decides (JSON)."""
+    digests = {name: array_digest(np.asarray(array)) for name, array in arrays.items()}
+    return json_digest({"header": plain_json(header, "header"), "arrays": digests, "extra": extra})

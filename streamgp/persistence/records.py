@@ -89,6 +89,12 @@ def read_record(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, A
     return manifest["header"], arrays
 
 
+def is_record(path: str | os.PathLike[str]) -> bool:
+    """Whether a file or folder is a record that streamgp wrote, readable or not: a zip file, or marked so."""
+    source = Path(path)
+    return _is_record(source) if source.is_dir() else source.is_file() and zipfile.is_zipfile(source)
+
+
 def _write_store(path: Path, manifest: dict[str, Any], arrays: Arrays, *, folder: bool) -> None:
     store = LocalStore(path) if folder else ZipStore(path, mode="x")
     group = zarr.create_group(store, attributes={RECORD: manifest}, zarr_format=3)

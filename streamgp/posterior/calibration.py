@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from streamgp.arrays import FloatArray
-from streamgp.likelihoods import Likelihood
+from streamgp.likelihoods import JointLikelihood, Likelihood
 
 _BOUNDS = [(np.log(0.1), np.log(30.0)), (-20.0, 20.0), (np.log(1e-3), np.log(10.0))]
 _PRIOR_PRECISION = 1.0
@@ -61,3 +61,33 @@ def calibrate(
     log_scale, offset, log_ratio = found.x * free
     density = -(found.fun - 0.5 * _PRIOR_PRECISION * float(found.x @ found.x)) / weights.sum()
     return Calibration(float(np.exp(log_scale)), float(offset), float(np.exp(log_ratio)), float(density))
+
+
+def calibrate_points(
+    likelihood: JointLikelihood | Likelihood,
+    targets: FloatArray,
+    latent: FloatArray,
+    *,
+    with_offsets: bool,
+) -> tuple[Calibration, ...]:
+    """One scale for all latent functions and, if asked for, an offset for each: of points without variance.
+
+    L = Σ log p(y | s f + o),  dL/dlog s = Σ_c g_c s f_c,  dL/do_c = Σ g_c,  g the gradient of log p
+    Shapes: targets (n,), latent f (n, k) → k calibrations.  Cost: some tens of O(n k).
+    """
+    n_functions = latent.shape[1]
+    free = np.append(1.0, np.full(n_functions, float(with_offsets)))
+
+    def objective(vector: FloatArray) -> tuple[float, FloatArray]:
+        stretched = np.exp(vector[0]) * latent
+        terms = likelihood.mode_terms(targets, stretched + vector[1:])
+        by_scale = float(np.sum(terms.gradient * stretched))
+        gradient = np.append(by_scale, terms.gradient.sum(axis=0))
+        doubt = 0.5 * _PRIOR_PRECISION * float(vector @ vector)
+        return doubt - float(terms.log_density.sum()), (_PRIOR_PRECISION * vector - gradient) * free
+
+    bounds = [_BOUNDS[0], *([_BOUNDS[1]] * n_functions)]
+    found = minimize(objective, np.zeros(1 + n_functions), jac=True, method="L-BFGS-B", bounds=bounds)
+    scale, offsets = float(np.exp(found.x[0])), found.x[1:]
+    density = -(found.fun - 0.5 * _PRIOR_PRECISION * float(found.x @ found.x)) / len(targets)
+    return tuple(Calibration(scale, float(offset), scale**2, float(density)) for offset in offsets)

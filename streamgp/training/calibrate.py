@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from streamgp.arrays import Array, FloatArray, IntArray
 from streamgp.inference.active_set import ActiveSet, left_out_marginals, refresh_factor
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import JointLikelihood
 from streamgp.passes.candidates import is_among
-from streamgp.posterior.calibration import Calibration, calibrate
+from streamgp.posterior.calibration import Calibration, calibrate, calibrate_points
 from streamgp.training.heads import inducing_of
-from streamgp.training.judge import marginals_in_memory
+from streamgp.training.judge import is_better, marginals_in_memory
 from streamgp.training.problem import Problem
 from streamgp.training.stage import Draft, Stage, once
 
 CALIBRATION_ROWS = 10_000
-MOST_TEMPERATURE = 1.5
-"""Largest change of the logarithm of a temperature."""
+FEWEST_TO_CALIBRATE = 20
+FOLDS = 5
 
 
 def calibration() -> Stage:
@@ -43,39 +43,46 @@ def _calibrated(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
     return replace(draft, calibrations=tuple(calibrations)), {"left_out_log_density": density}
 
 
-def joint_calibration() -> Stage:
-    """One temperature for all classes, by rows held out; kept only if it lowers their log loss."""
-    return once("calibrate", _joint_temperature)
+def point_calibration() -> Stage:
+    """Scale and offsets of a mode by rows held out; each is kept only if cross-validation gains by it."""
+    return once("calibrate", _calibrated_points)
 
 
-def _joint_temperature(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
+def _calibrated_points(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
     held_out, [likelihood] = problem.held_out, draft.likelihoods
     assert draft.sweeps is not None
-    assert isinstance(likelihood, JointLikelihood)
-    if len(held_out.rows) == 0:
+    if len(held_out.rows) < FEWEST_TO_CALIBRATE:
         return draft, {"temperature": 1.0}
     snapshot = draft.sweeps.snapshot(draft.kernel, inducing_of(draft), draft.calibrations)
-    mean, variance = marginals_in_memory(snapshot, held_out.features, problem)
-    assert variance is not None
-    codes, every = held_out.targets.astype(np.intp), np.arange(len(held_out.rows))
-
-    def loss(log_scale: float) -> float:
-        scale = np.exp(log_scale)
-        log_p = likelihood.log_probabilities(scale * mean, scale**2 * variance)
-        return -float(log_p[every, codes].mean())
-
-    found = minimize_scalar(loss, bounds=(-MOST_TEMPERATURE, MOST_TEMPERATURE), method="bounded")
-    plain = loss(0.0)
-    scale = float(np.exp(found.x)) if found.fun < plain else 1.0
-    calibrations = tuple(
-        Calibration(scale, 0.0, scale**2, -min(plain, found.fun)) for _ in draft.calibrations
-    )
+    latent = marginals_in_memory(snapshot, held_out.features, problem).mean
+    is_joint = isinstance(likelihood, JointLikelihood)
+    targets = held_out.targets if is_joint else problem.head_targets(held_out.targets, 0)
+    # Keys are random: every fold has rows of everywhere.
+    folds = np.argsort(np.argsort(held_out.keys, kind="stable")) % FOLDS
+    best, found = likelihood.mode_terms(targets, latent).log_density, draft.calibrations
+    plain = best
+    # One number is worth having if it gains anything, one for each class only if that is no chance.
+    for with_offsets, errors in ((False, 0.0), (True, 1.0)):
+        fit = partial(calibrate_points, likelihood, with_offsets=with_offsets)
+        densities = np.empty(len(targets))
+        for fold in range(FOLDS):
+            here = folds == fold
+            own = fit(targets[~here], latent[~here])
+            densities[here] = likelihood.mode_terms(targets[here], _applied(own, latent[here])).log_density
+        if is_better(densities, best, errors):
+            best, found = densities, fit(targets, latent)
     told = {
-        "temperature": 1.0 / scale,
-        "held_out_log_loss": min(plain, float(found.fun)),
-        "uncalibrated": plain,
+        "temperature": 1.0 / found[0].mean_scale,
+        "offsets": [one.mean_offset for one in found],
+        "held_out_log_loss": -float(best.mean()),
+        "uncalibrated": -float(plain.mean()),
     }
-    return replace(draft, calibrations=calibrations), told
+    return replace(draft, calibrations=found), told
+
+
+def _applied(calibrations: tuple[Calibration, ...], latent: FloatArray) -> FloatArray:
+    scales, offsets, *_ = np.array(calibrations).T
+    return np.asarray(latent * scales + offsets)
 
 
 def left_out(

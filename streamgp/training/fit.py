@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import platform
 import time
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,11 +17,13 @@ import numpy as np
 from scipy.special import ndtri
 
 from streamgp.data import RealTargets, Rows
+from streamgp.data.checksum import rows_checksum
 from streamgp.data.targets import Task, n_heads
 from streamgp.inference.active_set import ActiveSet
 from streamgp.kernels import RBF, Linear
 from streamgp.likelihoods import Gaussian, Likelihood, Probit, Softmax
 from streamgp.numerics.compilation import is_cold
+from streamgp.passes.progress import Progress
 from streamgp.passes.run import available_threads
 from streamgp.passes.scratch import scratch_space
 from streamgp.persistence import CheckpointFolder
@@ -33,6 +37,7 @@ from streamgp.training.plan import Demand, MemoryPlan, make_plan
 from streamgp.training.prepare import Prepared, prepare
 from streamgp.training.problem import Problem, draw_sample, pass_settings
 from streamgp.training.recipe import BY_CRITERION, Choices, Traits, compose, resolve
+from streamgp.training.scrutiny import warn_of_outliers
 from streamgp.training.stage import Draft, History, Recipe, describe, run
 from streamgp.training.trial import settle
 from streamgp.training.weights import row_weights
@@ -44,17 +49,19 @@ NOT_IDENTITY = ("memory_budget", "max_seconds", "client", "checkpoint", "scratch
 
 
 class Fitted(NamedTuple):
-    """A model, one record for each step of its making, and the recipe in words."""
+    """A model, one record for each step of its making, the recipe in words, and facts about the fit."""
 
     model: Model
     history: History
     recipe: str
+    about: dict[str, Any]
 
 
 def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
     """A model of the rows."""
+    settings = replace(settings, progress=Progress.of(settings.progress))
     started = time.monotonic()
-    plan, prepared = prepared_rows(rows, task, settings)
+    plan, prepared = _prepared(rows, task, settings)
     trial = None
     if settings.method_is_open or settings.size_is_open:
         identity = {"data": _data_identity(prepared), "parameters": _parameter_identity(settings)}
@@ -63,7 +70,7 @@ def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
         plan = planned(settings)
         logger.info("memory plan\n%s", plan)
         prepared = replace(prepared, rows=rows.cut(plan.span_rows))
-    problem, recipe, draft = begin(plan, prepared, settings, started)
+    problem, recipe, draft = _composed(plan, prepared, settings, started)
     folder = None
     if settings.checkpoint is not None:
         folder = CheckpointFolder(Path(settings.checkpoint), identity=_identity(problem))
@@ -76,24 +83,25 @@ def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
     words = describe(recipe)
     if trial is not None:
         history, words = (trial.entry(), *history), f"{words} ({trial.sentence()})"
-    return Fitted(_model(problem, draft), history, words)
+    return Fitted(_model(problem, draft), history, words, _about(problem))
 
 
-def begin(
+def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recipe, Draft]:
+    """Plan, read all rows once, and compose; nothing is open in these settings."""
+    started = time.monotonic()
+    return _composed(*_prepared(rows, task, settings), settings, started)
+
+
+def _composed(
     plan: MemoryPlan, prepared: Prepared, settings: FitSettings, started: float
 ) -> tuple[Problem, Recipe, Draft]:
     """Draw the sample and compose: the problem, the stages, and the draft that they start from."""
     rows, heads = prepared.rows, n_heads(prepared.targets)
-    traits = Traits(
-        n_features=rows.n_features,
-        n_active=plan.n_active,
-        is_classification=not isinstance(prepared.targets, RealTargets),
-        n_heads=heads,
-        has_common_scale=prepared.standardizer.is_common,
-    )
+    traits = traits_of(prepared, plan)
     choices, recipe = resolve(settings, traits), compose(settings, traits)
     logger.info("recipe: %s", describe(recipe))
     problem = _make_problem(prepared, plan, settings, choices, started)
+    warn_of_outliers(problem)
     draft = Draft(
         choices.default_kernel.default(problem) if settings.kernel is None else settings.kernel,
         choices.likelihoods or _likelihoods(prepared, settings.likelihood),
@@ -103,11 +111,23 @@ def begin(
     return problem, recipe, draft
 
 
+def traits_of(prepared: Prepared, plan: MemoryPlan) -> Traits:
+    """What the recipe needs to know of the rows."""
+    return Traits(
+        n_features=prepared.rows.n_features,
+        n_active=plan.n_active,
+        is_classification=not isinstance(prepared.targets, RealTargets),
+        n_heads=n_heads(prepared.targets),
+        has_common_scale=prepared.standardizer.is_common,
+        class_shares=tuple((prepared.class_counts / prepared.class_counts.sum()).tolist()),
+    )
+
+
 def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
     """The memory plan of a fit; nothing is read."""
     inference, with_slopes = settings.inference, settings.learning == "passes"
     named = 0 if settings.validation is None else np.size(settings.validation)
-    joint_classes = heads if settings.multiclass == "joint" and heads > 1 else 0
+    joint_classes = heads if settings.multiclass == "joint" else 0
     heads = 1 if joint_classes else heads
     return make_plan(
         Demand(
@@ -119,7 +139,7 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
             shared=settings.shared,
             n_at_once=heads if inference.sees_all_rows else 0,
             with_slopes=with_slopes,
-            likelihood=settings.likelihood or (Softmax() if joint_classes else Probit()),
+            likelihood=settings.likelihood or (Softmax() if joint_classes > 1 else Probit()),
             powers=inference.powers,
             criterion_rows=min(SAMPLE_ROWS, rows.n_rows) if settings.learning in BY_CRITERION else 0,
             criterion_active=SAMPLE_ACTIVE,
@@ -131,7 +151,7 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
     )
 
 
-def prepared_rows(rows: Rows, task: Task, settings: FitSettings) -> tuple[MemoryPlan, Prepared]:
+def _prepared(rows: Rows, task: Task, settings: FitSettings) -> tuple[MemoryPlan, Prepared]:
     """The plan and the rows that it reads; with many classes the plan is made again once they are known."""
     if settings.kernel is not None:
         settings.kernel.check_features(rows.n_features)
@@ -205,6 +225,24 @@ def _model(problem: Problem, draft: Draft) -> Model:
     return Model(prepared.standardizer, prepared.targets, snapshot, predictive, rows[rows >= 0])
 
 
+def _about(problem: Problem) -> dict[str, Any]:
+    """Facts about a fit that its model cannot tell: data, memory, time, versions."""
+    progress = Progress.of(problem.settings.progress)
+    return {
+        "rows": problem.n_rows,
+        "held_out_rows": len(problem.excluded),
+        "class_rows": problem.prepared.class_counts.tolist() if problem.is_classification else None,
+        "memory_budget": problem.plan.budget,
+        "planned_memory": problem.plan.total_bytes,
+        "plan": str(problem.plan),
+        "seconds": problem.seconds(),
+        "pass_seconds": progress.pass_seconds,
+        "rows_read": progress.rows_read,
+        "versions": {name: version(name) for name in ("streamgp", "numpy", "scipy", "numba", "zarr")}
+        | {"python": platform.python_version()},
+    }
+
+
 def _identity(problem: Problem) -> dict[str, Any]:
     """What must be the same for a checkpoint to be continued: data, parameters, plan."""
     plan = problem.plan
@@ -225,17 +263,23 @@ def _data_identity(prepared: Prepared) -> dict[str, Any]:
         "rows": summary.n_rows,
         "features": prepared.rows.n_features,
         "dtype": str(prepared.rows.features.dtype),
-        "mean": float(summary.features.mean.sum()),
-        "variance": float(summary.features.variance.sum()),
+        "features_checksum": f"{summary.checksums[0]:016x}",
+        "targets_checksum": f"{summary.checksums[1]:016x}",
         "labels": {str(label): count for label, count in summary.labels.items()},
     }
 
 
 def _parameter_identity(settings: FitSettings) -> dict[str, Any]:
-    parameters = {
-        field.name: repr(getattr(settings, field.name))
+    return {
+        field.name: _in_words(getattr(settings, field.name))
         for field in dataclasses.fields(settings)
-        if field.name not in (*NOT_IDENTITY, "sample_weight")
+        if field.name not in NOT_IDENTITY
     }
-    weights = settings.sample_weight
-    return {**parameters, "sample_weight": None if weights is None else float(weights.sum())}
+
+
+def _in_words(parameter: Any) -> str:
+    """A parameter as an identity holds it; of an array a checksum, because its words leave numbers out."""
+    if isinstance(parameter, np.ndarray | list | tuple | range):
+        values = np.asarray(parameter)
+        return f"{values.dtype} of shape {values.shape}, checksum {rows_checksum(values):016x}"
+    return repr(parameter)

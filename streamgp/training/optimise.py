@@ -14,6 +14,8 @@ from streamgp.likelihoods import Likelihood
 from streamgp.persistence import EvaluationLog
 from streamgp.persistence.evaluations import Objective
 
+SCIPY_TOLERANCE = 2.220446049250313e-09
+"""What SciPy ends at where nothing else is asked for."""
 Evaluations = dict[str, FloatArray]
 """The log of an optimisation under way, as arrays; empty before its first evaluation."""
 
@@ -52,10 +54,13 @@ def descend(
     steps: int,
     evaluations: int,
     is_late: Callable[[], bool],
+    *,
+    tolerance: float = SCIPY_TOLERANCE,
 ) -> tuple[FloatArray, float]:
     """At most so many steps downhill: where they end, and the value there.
 
-    No step is begun after so many evaluations. When time is up, the best point so far is the end.
+    No step is begun after so many evaluations, or after one that gained less than ``tolerance`` of the value.
+    When time is up, the best point so far is the end.
     Shapes: start (n,), bounds (n, 2), None for none.
     """
 
@@ -71,7 +76,7 @@ def descend(
             jac=True,
             method="L-BFGS-B",
             bounds=None if bounds is None else list(bounds),
-            options={"maxiter": steps, "maxfun": evaluations},
+            options={"maxiter": steps, "maxfun": evaluations, "ftol": tolerance},
         )
     except _OutOfTimeError:
         return log.best

@@ -45,7 +45,7 @@ class Demand:
     one sweep over all rows, through the active rows as inducing inputs and with these ``powers`` of the
     likelihood; 0: there are no such sweeps. ``with_slopes``: their evidence is learned from in passes.
     ``criterion_rows``: rows on which the IVM's criterion is learned, with ``criterion_active`` active ones.
-    ``joint_classes``: so many classes have a joint likelihood, and means without matrices of their own.
+    ``joint_classes``: so many latent functions are found by their mode: means without matrices or sites.
     ``row_bytes``: what is held for single rows of the store: their weights, the numbers of those held out.
     """
 
@@ -117,6 +117,12 @@ class MemoryPlan:
         n_rows = self.demand.rows.n_rows
         return n_rows if most >= n_rows else min(most, MOST_CANDIDATES)
 
+    @property
+    def free_bytes(self) -> int:
+        """What neither the posterior nor the tasks of a pass use: for rows that a stage holds beside them."""
+        passing = self.pass_model_bytes + self.tasks_in_flight * self.task_bytes
+        return self.budget - _set_aside(self.demand, self.budget) - passing
+
     def head_groups(self) -> list[range]:
         """Heads whose matrices are held at the same time in a sweep over all rows."""
         every, size = range(self.demand.n_heads), max(1, self.demand.n_at_once)
@@ -126,7 +132,8 @@ class MemoryPlan:
     def scratch_bytes(self) -> int:
         """Bytes on disk for the sites of all rows."""
         demand = self.demand
-        return scratch_bytes(demand.rows.n_rows, demand.n_heads if demand.n_at_once else 0)
+        has_sites = demand.n_at_once > 0 and not demand.joint_classes
+        return scratch_bytes(demand.rows.n_rows, demand.n_heads if has_sites else 0)
 
     @property
     def total_bytes(self) -> int:

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from streamgp.arrays import IntArray
-from streamgp.data import ClassTargets, RealTargets, Rows, Standardizer, Targets
+from streamgp.data import ClassTargets, RealTargets, Rows, Span, Standardizer, Targets
+from streamgp.data.extremes import overflowing
+from streamgp.data.missing import refuse_lost_targets, warn_of_absent
 from streamgp.data.standardize import Standardize, choose_standardizer
 from streamgp.data.targets import Task, choose_task, class_targets, real_targets
-from streamgp.errors import StoreError
+from streamgp.errors import NonFiniteDataError, StoreError
 from streamgp.passes import PassSettings, Reading, Summarize, Summary, run_pass
+from streamgp.passes.locate import Locate
 
 logger = logging.getLogger(__name__)
 
@@ -40,18 +44,28 @@ class Prepared:
         return Reading(self.standardizer, self.targets, np.dtype(dtype))
 
 
-def prepare(rows: Rows, task: Task, standardize: Standardize, settings: PassSettings) -> Prepared:
-    """Read everything once, and refuse what cannot be learned from."""
+def prepare(
+    rows: Rows,
+    task: Task,
+    standardize: Standardize,
+    settings: PassSettings,
+    spans: Iterable[Span] | None = None,
+) -> Prepared:
+    """Read everything once (or the given spans), and refuse what cannot be learned from."""
     if rows.targets is None:
         raise StoreError("fitting needs targets: name their array by y=")
     if rows.n_rows < 2:
         raise StoreError("found 1 sample: fitting needs at least two rows")
-    absent = {name: count for name, count in rows.absent_chunks().items() if count}
-    if absent:
-        logger.warning("chunks that are not stored are read as fill value: %s", absent)
+    absent_features, absent = rows.check_chunks()
+    assert absent is not None
     kind = rows.targets.dtype.kind
-    visitor = Summarize(count_labels=kind != "f" or task == "classification")
-    summary = run_pass(rows, visitor, settings, label="summary")
+    fill = absent.fill if absent.numbers.size else None
+    visitor = Summarize(kind != "f" or task == "classification", fill)
+    summary = run_pass(rows, visitor, settings, spans=spans, label="summary")
+    if spans is None:  # all rows were counted
+        at_fill, labels = summary.targets_at_fill, set(summary.labels)
+        refuse_lost_targets(absent, rows.n_rows, at_fill, labels, allowed=rows.allow_missing_chunks)
+    warn_of_absent(absent_features, absent)
     summary.check_finite()
     if summary.constant_columns.size:
         logger.info("%d constant columns carry no information", summary.constant_columns.size)
@@ -60,11 +74,29 @@ def prepare(rows: Rows, task: Task, standardize: Standardize, settings: PassSett
     else:
         assert summary.targets is not None
         targets = real_targets(float(summary.targets.mean[0]), float(summary.targets.variance[0]))
-    standardizer = choose_standardizer(
-        standardize,
-        mean=summary.features.mean,
-        variance=summary.features.variance,
-        lowest=summary.lowest,
-        highest=summary.highest,
-    )
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused by name below
+        standardizer = choose_standardizer(
+            standardize,
+            mean=summary.features.mean,
+            variance=summary.features.variance,
+            lowest=summary.lowest,
+            highest=summary.highest,
+        )
+    _refuse_overflow(rows, summary, standardizer, settings)
     return Prepared(rows, summary, standardizer, targets)
+
+
+def _refuse_overflow(
+    rows: Rows, summary: Summary, standardizer: Standardizer, settings: PassSettings
+) -> None:
+    """Refuse features that passes in float32 cannot hold, naming the first."""
+    found = overflowing(summary.lowest, summary.highest, standardizer)
+    if not found:
+        return
+    column, value = found[0]
+    [row] = run_pass(rows, Locate(np.array([column]), np.array([value])), settings, label="locate").tolist()
+    raise NonFiniteDataError(
+        f"{value!r} at row {row}, column {column} cannot be computed with in float32: the column goes from "
+        f"{float(summary.lowest[column])!r} to {float(summary.highest[column])!r}; rescale it, or leave "
+        f"the row out ({len(found)} columns are like this)"
+    )

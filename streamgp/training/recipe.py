@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from streamgp.errors import ParameterError
-from streamgp.likelihoods import JointLikelihood, Softmax
+from streamgp.likelihoods import JointLikelihood, Logit, Softmax
 from streamgp.selection import FPASS, IVM, PASS, EvidenceGain, Kmeans, Random
 from streamgp.selection.predictive import REAL_UPDATES
 from streamgp.settings import ADF, EP, FITC, FitSettings, Inference, Selection
-from streamgp.training.calibrate import calibration, joint_calibration
+from streamgp.training.calibrate import calibration, point_calibration
 from streamgp.training.infer.active import propagate_actives
 from streamgp.training.infer.all_rows import sweep_all_rows
 from streamgp.training.infer.approximation import choose_approximation
@@ -56,6 +58,7 @@ class Traits:
     n_heads: int
     is_classification: bool
     has_common_scale: bool  # features are pixels or counts, of one scale
+    class_shares: tuple[float, ...] = ()  # of all rows, in the order of classes
 
     @property
     def has_few_features(self) -> bool:
@@ -130,12 +133,15 @@ def resolve(settings: FitSettings, traits: Traits) -> Choices:
 
 def _joint_likelihoods(settings: FitSettings, traits: Traits) -> tuple[Any, ...]:
     """One likelihood of all classes, where they are to be learned jointly; of two there is one function."""
-    if traits.n_heads == 1 and isinstance(settings.likelihood, JointLikelihood):
-        raise ParameterError(f"likelihood={settings.likelihood!r} is for three classes or more; here are two")
-    if settings.multiclass != "joint" or traits.n_heads == 1:
+    given, shares = settings.likelihood, np.asarray(traits.class_shares)
+    if traits.n_heads == 1 and isinstance(given, JointLikelihood):
+        raise ParameterError(f"likelihood={given!r} is for three classes or more; here are two")
+    if settings.multiclass != "joint":
         return ()
+    if traits.n_heads > 1 and given is not None and not isinstance(given, JointLikelihood):
+        raise ParameterError(f"likelihood={given!r} is for two classes; here are {traits.n_heads}")
     ignored = {
-        "inference": settings.inference != FITC(),
+        "inference": not _leaves_open(settings.inference),
         "learn_hyperparameters": settings.learning not in (True, False),
         "scratch": settings.scratch is not None,
     }
@@ -147,7 +153,16 @@ def _joint_likelihoods(settings: FitSettings, traits: Traits) -> tuple[Any, ...]
             f"the white noise of kernel={settings.kernel!r} has no effect with multiclass='joint', a "
             f"mode without variances: leave it out, or give multiclass='shared'"
         )
-    return (Softmax() if settings.likelihood is None else settings.likelihood,)
+    if given is not None:
+        return (given,)
+    if traits.n_heads == 1:
+        return (Logit(bias=float(np.log(shares[1] / shares[0]))),)
+    return (Softmax(biases=tuple((np.log(shares) - np.log(shares).mean()).tolist())),)
+
+
+def _leaves_open(inference: Any) -> bool:
+    """Whether nothing is asked of inference that a mode does not have: it has a tolerance and a limit."""
+    return (inference.residual, inference.power, inference.learn_inducing) == ("auto",) * 3
 
 
 def _learning(settings: FitSettings, traits: Traits, learn_inducing: bool, update_every: int | None) -> str:
@@ -234,6 +249,7 @@ SELECT: dict[type[Selection], Compose] = {
     Kmeans: lambda choices: (centre_inducing(choices.selection),),
     EvidenceGain: lambda choices: (gain_inducing(choices.selection),),
 }
+SELECT_INDUCING: dict[type[Selection], Compose] = SELECT | {Random: lambda choices: (draw_inducing(),)}
 PREDICTIVE = (PASS, FPASS)
 
 
@@ -267,7 +283,8 @@ def _over_all_rows(choices: Choices) -> Recipe:
 
 def _jointly(choices: Choices) -> Recipe:
     learned = () if choices.learning == "none" else (judge_kernels(choices.starts, choices.default_kernel),)
-    return (*learned, *_select(choices), find_joint_mode(), joint_calibration())
+    selected = SELECT_INDUCING[type(choices.selection)](choices)
+    return (*learned, *selected, find_joint_mode(choices.inference), point_calibration())
 
 
 def _propagate(choices: Choices) -> Recipe:

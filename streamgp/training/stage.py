@@ -12,9 +12,11 @@ from streamgp.budget import peak_memory
 from streamgp.inference.active_set import ActiveSet
 from streamgp.kernels import Kernel
 from streamgp.passes.blas import single_threaded_blas
+from streamgp.passes.progress import Progress
 from streamgp.persistence import CheckpointFolder
 from streamgp.posterior.calibration import Calibration
 from streamgp.training.codec import decode, encode, record
+from streamgp.training.history import held_out_log_density
 from streamgp.training.problem import Problem
 
 logger = logging.getLogger(__name__)
@@ -102,17 +104,36 @@ def run(
         if folder is not None:
             folder.save(draft.step, *encode((number, draft, own, history)))
 
-    while number < len(recipe):
-        stage, begun = recipe[number], problem.seconds()
-        # Steps mix products of NumPy's BLAS and of SciPy's, whose thread pools get into each other's way;
-        # what is large is divided among threads of our own.
-        with single_threaded_blas():
-            own = stage.init(problem, draft) if own is None else own
-            step = draft.step
-            draft, own, told = stage.step(problem, draft, own, partial(checkpoint, number, draft))
-        entry = {"step": step, "stage": stage.name, **told, "seconds": problem.seconds() - begun}
-        history = (*history, {**entry, "peak_memory": peak_memory()})
-        draft, number = replace(draft, step=step + 1), number + (own is None)
-        logger.info("%s: %.1f s, %d active rows", stage.name, entry["seconds"], draft.n_active)
-        checkpoint(number, draft, own)
+    progress = Progress.of(problem.settings.progress)
+    with progress.fitting(len(recipe)):
+        while number < len(recipe):
+            stage, begun, read = recipe[number], problem.seconds(), progress.rows_read
+            progress.reached(number + _part_done(problem, draft, own), stage.name, _told(draft, history))
+            # Steps mix products of NumPy's BLAS and of SciPy's, whose thread pools get into each other's
+            # way; what is large is divided among threads of our own.
+            with single_threaded_blas():
+                own = stage.init(problem, draft) if own is None else own
+                step = draft.step
+                draft, own, told = stage.step(problem, draft, own, partial(checkpoint, number, draft))
+            entry = {"step": step, "stage": stage.name, **told, "seconds": problem.seconds() - begun}
+            entry |= {"rows_read": progress.rows_read - read, "peak_memory": peak_memory()}
+            history = (*history, entry)
+            draft, number = replace(draft, step=step + 1), number + (own is None)
+            logger.info("%s: %.1f s, %d active rows", stage.name, entry["seconds"], draft.n_active)
+            checkpoint(number, draft, own)
+        progress.reached(number, "fit", _told(draft, history))
     return draft, history
+
+
+def _part_done(problem: Problem, draft: Draft, own: Any) -> float:
+    """How much of the current stage is done, as far as the size of the active sets tells."""
+    return 0.0 if own is None else min(draft.n_active / problem.plan.n_active, 0.99)
+
+
+def _told(draft: Draft, history: History) -> str:
+    """What the bar of a fit says beside the time."""
+    density = next(
+        (found for found in map(held_out_log_density, reversed(history)) if found is not None), None
+    )
+    parts = [f"{draft.n_active} active rows"] if draft.n_active else []
+    return ", ".join(parts if density is None else [*parts, f"held-out {density:.4f} nats"])

@@ -127,11 +127,15 @@ def test_a_corrupt_chunk_is_named(arrays, make_store):
         load(features)
 
 
-def test_absent_chunks_are_counted_and_refused_where_they_had_been_written(arrays, make_store):
+def test_absent_chunks_are_told_by_number_and_refused_where_they_had_been_written(arrays, make_store):
     path = make_store(*arrays)
-    assert open_rows(path).absent_chunks() == {"X": 0, "y": 0}
+    assert open_rows(path).features.absent_chunks().numbers.size == 0
     (path / "X" / "c" / "1" / "0").unlink()
-    assert open_rows(path).absent_chunks() == {"X": 1, "y": 0}
+    assert open_rows(path).features.absent_chunks().numbers.tolist() == [1]
+    with pytest.raises(ChunkReadError, match=r"missing where targets were written: chunk 1 of 'X'"):
+        open_rows(path).check_chunks()
     zarr.open_group(path).attrs[COMPLETE] = True
-    with pytest.raises(ChunkReadError, match="1 of 'X'"):
-        open_rows(path).absent_chunks()
+    with pytest.raises(ChunkReadError, match=r"written completely.*chunk 1 of 'X'"):
+        open_rows(path).check_chunks()
+    absent, _ = open_rows(path, allow_missing_chunks=True).check_chunks()
+    assert absent.numbers.tolist() == [1]

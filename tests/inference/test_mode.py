@@ -6,15 +6,32 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from streamgp.data import ClassTargets
 from streamgp.inference.inducing.basis import make_basis, whiten
 from streamgp.inference.inducing.heads import RowWeights
-from streamgp.inference.inducing.mode import ModeStep, find_mode, merge_modes, mode_scale
+from streamgp.inference.inducing.mode import (
+    HeldRows,
+    HoldStep,
+    ModeStep,
+    PointTerms,
+    find_mode,
+    merge_held,
+    merge_modes,
+    mode_scale,
+)
 from streamgp.inference.label_regression import label_evidence
 from streamgp.kernels import RBF, Linear
-from streamgp.likelihoods import Gaussian, MultivariateProbit, Softmax
+from streamgp.likelihoods import Gaussian, Logit, MultivariateProbit, Probit, Softmax
 from tests.reference.kernels_dense import derivative
 
 EVERYBODY = RowWeights(np.zeros(0, np.int64))
+THREE, TWO = ClassTargets(np.arange(3)), ClassTargets(np.arange(2))
+
+
+def held(features, codes, tiles=1):
+    """Whitened rows of weight one, in so many parts."""
+    parts = zip(*(np.array_split(part, tiles) for part in (features, codes)), strict=True)
+    return [HeldRows(rows, labels, np.ones(len(labels))) for rows, labels in parts]
 
 
 @pytest.fixture
@@ -33,7 +50,9 @@ def log_posterior(likelihood, features, codes, weights):
 def test_the_mode_is_that_of_a_dense_optimiser(rows, likelihood):
     X, codes = rows
     features = whiten(make_basis(RBF(4.0, 1.0), X[:15]), X).features
-    found = find_mode(features, codes, np.ones(120), likelihood, n_classes=3, most_steps=1000)
+    terms = PointTerms(likelihood, THREE)
+    found = find_mode(held(features, codes, tiles=5), terms, n_functions=3, most_steps=1000, workers=2)
+    assert found.converged
     dense = minimize(
         lambda v: -log_posterior(likelihood, features, codes, v.reshape(15, 3)),
         np.zeros(45),
@@ -48,7 +67,7 @@ def test_sums_over_blocks_are_value_and_gradient(rows):
     X, codes = rows
     basis, likelihood = make_basis(RBF(4.0, 1.0), X[:15]), Softmax()
     u = np.random.default_rng(1).standard_normal((15, 3))
-    step = ModeStep(basis, basis.whitening @ u, likelihood, EVERYBODY)
+    step = ModeStep(basis, basis.whitening @ u, PointTerms(likelihood, THREE), EVERYBODY)
     parts = [
         step(begin, X[begin : begin + 50], codes[begin : begin + 50], None)[1][0] for begin in (0, 50, 100)
     ]
@@ -69,17 +88,30 @@ def test_rows_of_no_weight_say_nothing(rows):
     wrong = codes.copy()
     wrong[10:20] = (codes[10:20] + 1) % 3
     without = RowWeights(np.arange(10, 20))
-    one, other = (ModeStep(basis, weights, Softmax(), without)(0, X, y, None)[1][0] for y in (codes, wrong))
+    terms = PointTerms(Softmax(), THREE)
+    one, other = (ModeStep(basis, weights, terms, without)(0, X, y, None)[1][0] for y in (codes, wrong))
     assert one.log_density == other.log_density
     np.testing.assert_array_equal(one.gradient, other.gradient)
+    [parts] = zip(
+        *(
+            HoldStep(basis, without)(at, X[at:end], codes[at:end], None)[1]
+            for at, end in ((0, 10), (10, 20), (20, 120))
+        ),
+        strict=True,
+    )
+    rows = merge_held(merge_held(parts[0], parts[1]), parts[2])
+    np.testing.assert_array_equal(
+        np.concatenate([part.encoded for part in rows]), np.delete(codes, np.s_[10:20])
+    )
 
 
 def test_scaled_coordinates_make_the_problem_round(rows):
     X, codes = rows
     features = whiten(make_basis(RBF(50.0, 1.0), X[:15]), X).features
-    found = find_mode(features, codes, np.ones(120), Softmax(), n_classes=3)
+    rows, terms = held(features, codes, tiles=3), PointTerms(Softmax(), THREE)
+    found = find_mode(rows, terms, n_functions=3)
     latent = features @ found.weights
-    scale = mode_scale(features, np.ones(120), latent, Softmax())
+    scale = mode_scale(rows, terms, found.weights)
     curvature = Softmax().mode_terms(codes, latent).curvature
 
     def condition(transform):
@@ -90,6 +122,25 @@ def test_scaled_coordinates_make_the_problem_round(rows):
         return max(np.linalg.cond(matrix) for matrix in by_class)
 
     assert condition(scale) < 0.2 * condition(np.eye(15))
+
+
+@pytest.mark.parametrize(("single", "joint"), [(Logit(0.3), Softmax((0.0, 0.3))), (Probit(0.0), None)])
+def test_two_classes_have_one_function(rows, single, joint):
+    X, codes = rows
+    codes = (codes > 0).astype(float)
+    features = whiten(make_basis(RBF(4.0, 1.0), X[:15]), X).features
+    terms = PointTerms(single, TWO)
+    start = find_mode(held(features[:40], codes[:40]), terms, n_functions=1).weights
+    scale = mode_scale(held(features, codes), terms, start)
+    found = find_mode(held(features, codes), terms, n_functions=1, start=start, scale=scale, tolerance=1e-13)
+    slopes = single.mode_terms(2 * codes - 1, features @ found.weights).gradient
+    np.testing.assert_allclose(features.T @ slopes, found.weights, atol=1e-4)
+    if joint is not None:
+        # f₁ − f₀ of two functions has twice the variance of either.
+        two = find_mode(
+            held(features, codes), PointTerms(joint, TWO), n_functions=2, variance=0.5, tolerance=1e-13
+        )
+        np.testing.assert_allclose(two.weights[:, 1] - two.weights[:, 0], found.weights[:, 0], atol=1e-3)
 
 
 def test_the_evidence_of_labels_and_its_gradient(rows):

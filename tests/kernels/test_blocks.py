@@ -30,6 +30,8 @@ KERNELS = [
     Linear(0.5),
     Polynomial(3, 0.7, 0.5),
     Polynomial(9, 2.0, 1.0, normalize=True),
+    Polynomial(3, 0.7, 0.5, origin=-0.6),
+    Polynomial(4, 2.0, 0.3, normalize=True, origin=0.4),
     Constant(3.0),
     White(2.0),
     RBF(1.0, 2.0) + Linear(0.3) + White(0.1),

@@ -86,6 +86,8 @@ def test_bad_parameters_name_their_place():
         RBF(lengthscale=())
     with pytest.raises(ParameterError, match="offset is 0"):
         Polynomial(2, offset=0)
+    with pytest.raises(ParameterError, match="origin is nan"):
+        Polynomial(2, origin=np.nan)
     for kind in (Linear, Constant, White):
         with pytest.raises(ParameterError, match="variance is nan"):
             kind(np.nan)

@@ -10,7 +10,7 @@ from streamgp.errors import ChunkReadError, StoreError
 from streamgp.inference import Sites, head_from_sites
 from streamgp.kernels import RBF
 from streamgp.passes import PassSettings, PredictionWriter, Reading, run_pass
-from streamgp.passes.prediction import output_group
+from streamgp.passes.prediction import IDENTITY, output_group
 from streamgp.posterior import Snapshot
 
 COLUMNS = {"mean": ((1,), np.dtype(float)), "variance": ((1,), np.dtype(float))}
@@ -24,8 +24,9 @@ def write(store, out, snapshot, client=None, span_rows=60):
     rows = open_rows(store, y=None).cut(span_rows)
     reading = Reading(Standardizer(np.zeros(2), np.ones(2)), None, np.dtype(float))
     settings = PassSettings(33, 2, client)
-    with output_group(out, rows, COLUMNS) as arrays:
-        run_pass(rows, PredictionWriter(predict, arrays), settings, reading=reading, snapshot=snapshot)
+    with output_group(out, rows, COLUMNS, {IDENTITY: "1"}) as output:
+        writer = PredictionWriter(predict, output.arrays)
+        run_pass(rows, writer, settings, reading=reading, snapshot=snapshot, spans=output.spans)
 
 
 @pytest.fixture

@@ -43,6 +43,7 @@ def block(kernel: Kernel, left: NDArray[Any], right: NDArray[Any]) -> Doubles:
     if isinstance(kernel, Linear):
         return kernel.variance * np.einsum("iq,jq->ij", left, right)
     if isinstance(kernel, Polynomial):
+        left, right = left - kernel.origin, right - kernel.origin
         if kernel.normalize:
             left, right = unit(left), unit(right)
         products = np.einsum("iq,jq->ij", left, right)

@@ -42,8 +42,7 @@ def fit_under_way(estimator, store, scratch):
     """The problem of a fit that is under way."""
     task = "regression" if isinstance(estimator, StreamGPRegressor) else "classification"
     settings = fit_settings(estimator.get_params(deep=False), seed=0)
-    prepared = fitting.prepared_rows(open_rows(store), task, settings)
-    problem, _, _ = fitting.begin(*prepared, settings, started=0.0)
+    problem, _, _ = fitting.begin(open_rows(store), task, settings)
     with scratch_space(scratch, None, 0, None) as place:
         yield replace(problem, scratch=place)
 

@@ -15,7 +15,7 @@ from streamgp.inference.criterion import workspace_bytes
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Logit, Probit
 from streamgp.settings import fit_settings
-from streamgp.training.fit import begin, prepared_rows
+from streamgp.training.fit import begin
 from streamgp.training.plan import Demand, make_plan
 
 
@@ -171,7 +171,7 @@ def test_of_rows_named_for_validation_memory_holds_a_part(make_store):
         seed=0,
     )
     rows = open_rows(make_store(X, (X[:, 0] > 0).astype(int), chunk_rows=1000))
-    problem, _, _ = begin(*prepared_rows(rows, "classification", settings), settings, started=0.0)
+    problem, _, _ = begin(rows, "classification", settings)
     assert 0 < len(problem.held_out.rows) < len(named)
     assert np.isin(problem.held_out.rows, named).all()
     assert not np.isin(problem.sample.rows, named).any()

@@ -1,29 +1,54 @@
-"""The joint mode of several classes, seen through inducing inputs: means alone, without any spread.
+"""The mode of all latent functions, seen through inducing inputs: means alone, without any spread.
 
-f_c = wᵀu_c,  u_c ~ N(0, 1) for every class c;  the mode maximises Σ log p(y|f) − ½ Σ |u_c|²
-Its cost grows with m C for each row, not with m²: the kernel block is met by weights T_u U, never whitened.
+f_c = wᵀu_c,  u_c ~ N(0, 1) for each of k functions;  the mode maximises Σ log p(y|f) − ½ Σ |u_c|²
+Its cost grows with m k for each row, not with m². In a pass the kernel block is met by weights T_u U and is
+never whitened; rows that fit into memory are whitened once and then met as often as it takes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 
 from streamgp.arrays import Array, FloatArray
-from streamgp.inference.inducing.basis import Basis, inverse_factor
+from streamgp.data import Targets
+from streamgp.data.targets import head_targets
+from streamgp.inference.inducing.basis import Basis, inverse_factor, whiten
 from streamgp.inference.inducing.heads import RowWeights
-from streamgp.likelihoods import JointLikelihood
+from streamgp.likelihoods import JointLikelihood, Likelihood, ModeTerms
 from streamgp.numerics.projection import weighted_moments
 
-CURVED_ROWS = 4096
-"""Rows at a time whose curvature is summed: bounds the float32 products."""
+CORRECTIONS = 20
+"""Pairs that L-BFGS remembers."""
+
+
+@dataclass(frozen=True, eq=False)
+class PointTerms:
+    """What a likelihood says about rows at given latent values, from targets as they are encoded.
+
+    A joint likelihood takes codes of classes as they are; one function of its own has them as ±1.
+    """
+
+    likelihood: JointLikelihood | Likelihood
+    targets: Targets
+
+    def __call__(self, encoded: FloatArray, latent: Array) -> ModeTerms:
+        """Log density, gradient and curvature.  Shapes: (c,), (c, k)."""
+        if isinstance(self.likelihood, JointLikelihood):
+            return self.likelihood.mode_terms(encoded, latent)
+        own = head_targets(self.targets, encoded, 0)
+        return self.likelihood.mode_terms(own, latent.astype(np.float64))
 
 
 class ModeSums(NamedTuple):
-    """Sums over rows: log p(y|f), and its gradient by the weights of the kernel block, (m, C)."""
+    """Sums over rows: log p(y|f), and its gradient by the weights that rows are met by, (m, k)."""
 
     log_density: float
     gradient: FloatArray
@@ -36,18 +61,27 @@ def merge_modes(earlier: ModeSums, later: ModeSums) -> ModeSums:
     return ModeSums(earlier.log_density + later.log_density, gradient)
 
 
+def _mode_sums(
+    block: Array, weights: Array, terms: PointTerms, encoded: FloatArray, weight: FloatArray
+) -> ModeSums:
+    """Σ ω log p(y|f),  Σ b ω (d log p/df)ᵀ,  f = Vᵀb;  b rows of block (c, m), V weights (m, k)."""
+    found = terms(encoded, block @ weights)
+    gradient = block.T @ (weight[:, None] * found.gradient).astype(block.dtype)
+    return ModeSums(float(weight @ found.log_density), gradient.astype(np.float64))
+
+
 @dataclass(frozen=True, eq=False)
 class ModeStep:
     """What rows add to the log density and its gradient, as the step of a pass.
 
     f = K V,  V = T_u U;  Σ ω log p(y|f),  Σ Kᵀ ω (d log p/df)
-    Shapes: weights V (m, C), in the type of the basis.  Cost: 2 p m + 4 m C flops a row.
+    Shapes: weights V (m, k), in the type of the basis.  Cost: 2 p m + 4 m k flops a row.
     Hazard: V is large where K_uu is nearly singular: in float32 f errs by about 3e-3.
     """
 
     basis: Basis
     weights: Array
-    likelihood: JointLikelihood
+    terms: PointTerms
     row_weights: RowWeights
 
     def __call__(
@@ -56,70 +90,128 @@ class ModeStep:
         """The sums of a block; there are no sites."""
         block = self.basis.prepared.block(features)
         weight = self.row_weights(start, encoded)
-        value, slopes = _weighted_slopes(self.likelihood, block @ self.weights, encoded, weight)
-        gradient = block.T @ slopes.astype(block.dtype)
-        return None, [ModeSums(value, gradient.astype(np.float64))]
+        return None, [_mode_sums(block, self.weights, self.terms, encoded, weight)]
 
 
-def _weighted_slopes(
-    likelihood: JointLikelihood, latent: Array, encoded: FloatArray, weight: FloatArray
-) -> tuple[float, FloatArray]:
-    terms = likelihood.mode_terms(encoded, latent)
-    return float(weight @ terms.log_density), weight[:, None] * terms.gradient
+class HeldRows(NamedTuple):
+    """Whitened rows in memory: features (c, m), encoded targets (c,) and weights (c,)."""
+
+    features: Array
+    encoded: FloatArray
+    weights: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class HoldStep:
+    """Whitens the rows that count and gives them back, as the step of a pass."""
+
+    basis: Basis
+    row_weights: RowWeights
+
+    def __call__(
+        self, start: int, features: Array, encoded: FloatArray, sites: FloatArray | None
+    ) -> tuple[None, list[tuple[HeldRows, ...]]]:
+        """The rows of a block; there are no sites."""
+        weight = self.row_weights(start, encoded)
+        counts = weight > 0.0
+        if not counts.any():
+            return None, [()]
+        whitened = whiten(self.basis, np.ascontiguousarray(features[counts])).features
+        return None, [(HeldRows(whitened, encoded[counts], weight[counts]),)]
+
+
+def merge_held(earlier: tuple[HeldRows, ...], later: tuple[HeldRows, ...]) -> tuple[HeldRows, ...]:
+    """The rows of both, in order."""
+    return earlier + later
+
+
+def held_bytes(rows: int, n_inducing: int, itemsize: int) -> int:
+    """Bytes of so many whitened rows."""
+    return rows * (n_inducing * itemsize + 16)
+
+
+def search_bytes(n_inducing: int, n_functions: int) -> int:
+    """Bytes of a search for the mode beside its rows: coordinates, and what L-BFGS remembers."""
+    return 8 * n_inducing * (2 * n_inducing + (2 * CORRECTIONS + 20) * n_functions)
 
 
 class Mode(NamedTuple):
-    """Whitened weights U (m, C) at the maximum, and its value, the log prior included."""
+    """Whitened weights U (m, k) at the maximum, its value with the log prior, and how it was found."""
 
     weights: FloatArray
     value: float
+    evaluations: int
+    converged: bool
 
 
 def find_mode(
-    features: Array,
-    encoded: FloatArray,
-    weight: FloatArray,
-    likelihood: JointLikelihood,
+    rows: Sequence[HeldRows],
+    terms: PointTerms,
     *,
+    n_functions: int,
     variance: float = 1.0,
     start: FloatArray | None = None,
-    n_classes: int,
+    scale: FloatArray | None = None,
     most_steps: int = 100,
+    tolerance: float = 1e-9,
+    workers: int = 1,
 ) -> Mode:
-    """The mode of rows in memory by L-BFGS: u ~ N(0, variance), features w as given.
+    """The mode of rows in memory by L-BFGS: u ~ N(0, variance), features as given.
 
-    Shapes: features (n, m), encoded and weight (n,), start (m, C).  Cost: 4 n m C flops an evaluation.
+    It ends when a step improves the value by less than ``tolerance`` of it. ``scale`` R: coordinates Z, with
+    U = start + R Z, in which the problem is round.
+    Shapes: start (m, k), scale (m, m).  Cost: 4 n m k flops an evaluation; blocks run side by side.
     Oracle: a dense optimiser, tests/inference/test_mode.py
     """
-    m = features.shape[1]
+    origin = np.zeros((rows[0].features.shape[1], n_functions)) if start is None else start
 
     def objective(vector: FloatArray) -> tuple[float, FloatArray]:
-        u = vector.reshape(m, n_classes)
-        latent = features @ u.astype(features.dtype)
-        value, slopes = _weighted_slopes(likelihood, latent, encoded, weight)
-        gradient = (features.T @ slopes.astype(features.dtype)).astype(np.float64)
-        prior = float(vector @ vector) / (2.0 * variance)
-        return prior - value, (u / variance - gradient).ravel()
+        u = _moved(origin, scale, vector)
+        sums = _held_sums(rows, terms, u.astype(rows[0].features.dtype), pool)
+        slope = u / variance - sums.gradient
+        value = float(np.sum(u * u)) / (2.0 * variance) - sums.log_density
+        return value, (slope if scale is None else scale.T @ slope).ravel()
 
-    first = np.zeros(m * n_classes) if start is None else start.ravel()
-    found = minimize(
-        objective, first, jac=True, method="L-BFGS-B", options={"maxiter": most_steps, "maxcor": 20}
-    )
-    return Mode(np.asarray(found.x).reshape(m, n_classes), -float(found.fun))
+    with ThreadPoolExecutor(workers) if workers > 1 and len(rows) > 1 else nullcontext() as pool:
+        found = minimize(
+            objective,
+            np.zeros(origin.size),
+            jac=True,
+            method="L-BFGS-B",
+            options={
+                "maxiter": most_steps,
+                "maxfun": 2 * most_steps,
+                "maxcor": CORRECTIONS,
+                "ftol": tolerance,
+                "gtol": 0.0,
+            },
+        )
+    return Mode(_moved(origin, scale, found.x), -float(found.fun), int(found.nfev), found.status != 1)
 
 
-def mode_scale(
-    features: Array, weight: FloatArray, latent: FloatArray, likelihood: JointLikelihood
-) -> FloatArray:
+def _moved(origin: FloatArray, scale: FloatArray | None, vector: FloatArray) -> FloatArray:
+    step = vector.reshape(origin.shape)
+    return origin + (step if scale is None else scale @ step)
+
+
+def _held_sums(
+    rows: Sequence[HeldRows], terms: PointTerms, weights: Array, pool: ThreadPoolExecutor | None
+) -> ModeSums:
+    def one(block: HeldRows) -> ModeSums:
+        return _mode_sums(block.features, weights, terms, block.encoded, block.weights)
+
+    return reduce(merge_modes, map(one, rows) if pool is None else pool.map(one, rows))
+
+
+def mode_scale(rows: Sequence[HeldRows], terms: PointTerms, weights: FloatArray) -> FloatArray:
     """R, upper triangular: with U = R Z the problem is round, where rows like these decide about it.
 
-    R Rᵀ = (1 + Σ ω h w wᵀ)⁻¹,  h the mean curvature of a row's classes
-    Shapes: features w (n, m), weight ω (n,), latent (n, C) → (m, m).  Cost: n m² + m³ flops.
+    R Rᵀ = (1 + Σ ω h w wᵀ)⁻¹,  h the mean curvature of a row's functions
+    Shapes: weights U (m, k) → (m, m).  Cost: n m² + m³ flops.
     """
-    codes = np.argmax(latent, axis=1)
-    curvature = weight * likelihood.mode_terms(codes, latent).curvature.mean(axis=1)
-    matrix = np.eye(features.shape[1])
-    for begin in range(0, len(features), CURVED_ROWS):
-        here = slice(begin, begin + CURVED_ROWS)
-        matrix += weighted_moments(np.ascontiguousarray(features[here]), curvature[here])
+    matrix = np.eye(len(weights))
+    for block in rows:
+        latent = block.features @ weights.astype(block.features.dtype)
+        curvature = block.weights * terms(block.encoded, latent).curvature.mean(axis=1)
+        matrix += weighted_moments(block.features, curvature)
     return inverse_factor(matrix)

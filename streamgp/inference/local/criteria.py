@@ -19,13 +19,15 @@ from streamgp.inference.inducing.basis import make_basis
 from streamgp.inference.inducing.posterior import InducingPosterior
 from streamgp.inference.inducing.slopes import Evidence
 from streamgp.inference.local.left_out import (
+    LeftOutSums,
     finish_left_out,
     left_out_block,
+    left_out_bytes,
     left_out_slopes,
     merge_left_out,
     merge_left_out_slopes,
 )
-from streamgp.inference.local.prior import BlockPrior, block_prior
+from streamgp.inference.local.prior import BlockPrior, block_prior, prior_bytes
 from streamgp.inference.local.sweep import exact_block, merge_local
 from streamgp.inference.sites import Sites
 from streamgp.kernels import Kernel
@@ -78,18 +80,30 @@ def left_out_density(
     Cost: three rounds over the blocks, see :mod:`streamgp.inference.local.left_out`; all priors are held.
     """
     basis = make_basis(kernel, inducing)
-    priors = [block_prior(basis, block.inputs) for block in blocks]
-    pairs = list(zip(priors, blocks, strict=True))
+    pairs = [(block_prior(basis, block.inputs), block) for block in blocks]
     posterior = _regression_posterior(pairs, likelihood)
-    sums = reduce(
-        merge_left_out,
-        (left_out_block(prior, posterior, block.targets, likelihood)[1] for prior, block in pairs),
-    )
+    sums = _left_out_sums(pairs, posterior, likelihood)
     slopes = reduce(
         merge_left_out_slopes,
         (left_out_slopes(basis, prior, posterior, *block, likelihood, sums) for prior, block in pairs),
     )
     return finish_left_out(basis, likelihood, sums, slopes)
+
+
+def left_out_sums(
+    kernel: Kernel, likelihood: Gaussian, inducing: FloatArray, blocks: tuple[Examples, ...]
+) -> LeftOutSums:
+    """Left-one-out log densities and squared errors of blocks in memory, summed, without a gradient."""
+    basis = make_basis(kernel, inducing)
+    pairs = [(block_prior(basis, block.inputs), block) for block in blocks]
+    return _left_out_sums(pairs, _regression_posterior(pairs, likelihood), likelihood)
+
+
+def _left_out_sums(
+    pairs: list[tuple[BlockPrior, Examples]], posterior: InducingPosterior, likelihood: Gaussian
+) -> LeftOutSums:
+    parts = (left_out_block(prior, posterior, block.targets, likelihood)[1] for prior, block in pairs)
+    return reduce(merge_left_out, parts)
 
 
 def _regression_posterior(
@@ -160,3 +174,19 @@ def blocks_evidence(
     )
     sweeps = sum(one.propagated.sweeps for one in found)
     return BlocksEvidence(total, tuple(one.propagated.sites for one in found), sweeps)
+
+
+def half_and_half_bytes(
+    kernel: Kernel, n_blocks: int, rows: int, sample_rows: int, n_inducing: int, n_features: int
+) -> int:
+    """Upper bound of the bytes that :func:`half_and_half` takes for blocks of ``rows`` rows each."""
+    priors = 8 * n_blocks * rows * (rows + n_inducing) + prior_bytes(kernel, rows, n_inducing, n_features)
+    near = priors + left_out_bytes(kernel, rows, n_inducing, n_features) + 40 * n_inducing * n_inducing
+    derivatives = 3 * kernel.workspace_bytes(sample_rows, sample_rows, n_features, 8)
+    return max(near, 24 * sample_rows * sample_rows + derivatives)
+
+
+def blocks_evidence_bytes(kernel: Kernel, likelihood: Likelihood, rows: int, n_features: int) -> int:
+    """Upper bound of the bytes that :func:`blocks_evidence` takes for blocks of at most ``rows`` rows."""
+    derivatives = 3 * kernel.workspace_bytes(rows, rows, n_features, 8)
+    return 40 * rows * rows + derivatives + likelihood.workspace_bytes(rows) + 40 * 8 * rows

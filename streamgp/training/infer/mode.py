@@ -1,56 +1,68 @@
-"""Joint classes, mean first: the mode of all rows, in few passes that cost no m² a row.
+"""Mean first: the mode of all rows, in few passes that cost no m² a row, or of whitened rows in memory.
 
-A sample in memory gives a start and the shape of the problem; in coordinates in which that is round, steps of
-L-BFGS over all rows need few evaluations, each of them one pass.
+A sample in memory gives a start and the shape of the problem; in coordinates in which that is round, L-BFGS
+over all rows needs few evaluations. Where all rows, whitened, fit into the budget, they are read once.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from streamgp.arrays import FloatArray
+from streamgp.errors import NumericsWarning
 from streamgp.inference.inducing.basis import Basis, make_basis, whiten
-from streamgp.inference.inducing.mode import ModeStep, find_mode, merge_modes, mode_scale
-from streamgp.likelihoods import JointLikelihood
+from streamgp.inference.inducing.mode import (
+    HeldRows,
+    HoldStep,
+    Mode,
+    ModeStep,
+    PointTerms,
+    find_mode,
+    held_bytes,
+    merge_held,
+    merge_modes,
+    mode_scale,
+    search_bytes,
+)
+from streamgp.passes.run import available_threads
 from streamgp.passes.sites import SiteSweep
 from streamgp.posterior import Head, Snapshot
 from streamgp.posterior.calibration import Calibration
+from streamgp.settings import FITC
 from streamgp.training.codec import record
 from streamgp.training.heads import inducing_of
 from streamgp.training.optimise import Evaluations, descend, logged
 from streamgp.training.problem import Problem
-from streamgp.training.sample import sample_rows
 from streamgp.training.stage import Draft, Save, Stage
 from streamgp.training.sweeps import sum_over_rows
 
 SAMPLE_ROWS = 20_000
-SAMPLE_STEPS = 100
-STEPS = 12
-MEAN_SHARE = 0.5
-"""Share of the memory left for candidates that whitened rows of the sample may take."""
+FEWEST_ROWS = 500
+SAMPLE_STEPS = 40
+HELD_STEPS = 400
+TILE_ROWS = 1024
+VALUE_TOLERANCE = 0.1
+"""Share of ``tolerance`` by which a step must improve the log posterior for the search to go on."""
 
 
 @record
 @dataclass(frozen=True, eq=False)
 class Modes:
-    """The search under way: where the sample led (m, C), coordinates (m, m), evaluations over all rows.
-
-    ``saw_all``: the sample is all there is to learn from, and its mode is the mode.
-    """
+    """The search under way: where the sample led (m, k), coordinates (m, m), evaluations over all rows."""
 
     start: FloatArray
     scale: FloatArray
-    saw_all: bool
     evaluations: Evaluations = field(default_factory=dict)
 
 
 @record
 @dataclass(frozen=True, eq=False)
 class JointMeans:
-    """The posterior of joint classes as its mode: whitened weights U (m, C), and the type of the passes."""
+    """A posterior that is its mode: whitened weights U (m, k), and the type of the passes."""
 
     weights: FloatArray
     precision: str
@@ -66,74 +78,138 @@ class JointMeans:
         return Snapshot(kernel, inducing, heads)
 
 
-def find_joint_mode() -> Stage:
+def find_joint_mode(inference: FITC) -> Stage:
     """First the mode of a sample, then (one step more) that of all rows."""
-    return Stage("infer: mode", _of_sample, _of_all_rows)
+
+    def step(problem: Problem, draft: Draft, own: Modes, save: Save) -> tuple[Draft, None, dict[str, Any]]:
+        search = _of_held_rows if _fits(problem, draft) else _of_all_rows
+        mode, passes = search(problem, draft, own, save, inference)
+        if not mode.converged and not problem.is_late():
+            warnings.warn(
+                f"the mode was not found to tolerance={inference.tolerance:g} in {mode.evaluations} "
+                f"evaluations: give a larger one, or FITC(most_sweeps=...) more than "
+                f"{inference.most_sweeps}",
+                NumericsWarning,
+                stacklevel=2,
+            )
+        told = {
+            "n_active": draft.sizes,
+            "passes": passes,
+            "evaluations": mode.evaluations,
+            "converged": mode.converged,
+            "log_posterior": mode.value,
+            "rows": problem.n_rows,
+        }
+        return replace(draft, sweeps=JointMeans(mode.weights, _precision(problem))), None, told
+
+    return Stage("infer: mode", _of_sample, step)
 
 
 def _of_sample(problem: Problem, draft: Draft) -> Modes:
     """Where the mode of a sample lies, and coordinates in which the problem of all rows is nearly round."""
-    basis, likelihood = _basis(problem, draft), _likelihood(draft)
-    room = MEAN_SHARE * problem.plan.candidate_share / (4 * basis.size)
-    rows = sample_rows(problem, min(SAMPLE_ROWS, max(int(room), 500)), (0,))
-    features = whiten(basis, rows.inputs.astype(basis.dtype)).features
-    encoded = _encoded_sample(problem, len(rows.weights))
-    share = (problem.n_rows - len(problem.excluded)) / rows.weights.sum()
-    weight = share * rows.weights
+    basis, terms = _basis(problem, draft), _terms(problem, draft)
+    size = min(SAMPLE_ROWS, max(_rows_that_fit(problem, draft), FEWEST_ROWS))
+    rows = _held_sample(problem, basis, size)
     found = find_mode(
-        features, encoded, weight, likelihood, n_classes=problem.n_heads, most_steps=SAMPLE_STEPS
+        rows, terms, n_functions=problem.n_heads, most_steps=SAMPLE_STEPS, workers=available_threads()
     )
-    latent = (features @ found.weights.astype(features.dtype)).astype(np.float64)
-    saw_all = len(rows.weights) == problem.n_rows - len(problem.excluded)
-    return Modes(found.weights, mode_scale(features, weight, latent, likelihood), saw_all)
+    return Modes(found.weights, mode_scale(rows, terms, found.weights))
 
 
-def _of_all_rows(
-    problem: Problem, draft: Draft, own: Modes, save: Save
-) -> tuple[Draft, None, dict[str, Any]]:
+def _of_held_rows(
+    problem: Problem, draft: Draft, own: Modes, save: Save, inference: FITC
+) -> tuple[Mode, int]:
+    """The mode of whitened rows in memory, and the passes that it took to hold them."""
+    basis, in_memory = _basis(problem, draft), problem.holds_all_rows
+    if in_memory:
+        rows = _held_sample(problem, basis, len(problem.sample.rows), as_they_are=True)
+    else:
+        visitor = SiteSweep(HoldStep(basis, problem.weights), merge_held)
+        [rows] = sum_over_rows(problem, visitor, str(basis.dtype), "whitened rows")
+    found = find_mode(
+        rows,
+        _terms(problem, draft),
+        n_functions=problem.n_heads,
+        start=own.start,
+        scale=own.scale,
+        most_steps=HELD_STEPS,
+        tolerance=VALUE_TOLERANCE * inference.tolerance,
+        workers=available_threads(),
+    )
+    return found, 0 if in_memory else 1
+
+
+def _of_all_rows(problem: Problem, draft: Draft, own: Modes, save: Save, inference: FITC) -> tuple[Mode, int]:
+    """The mode of rows in the store, one pass for each evaluation."""
     basis, shape = _basis(problem, draft), own.start.shape
+    terms = _terms(problem, draft)
 
     def objective(vector: FloatArray) -> tuple[float, FloatArray]:
         weights = own.start + own.scale @ vector.reshape(shape)
-        visitor = SiteSweep(
-            ModeStep(
-                basis,
-                (basis.whitening.astype(np.float64) @ weights).astype(basis.dtype),
-                _likelihood(draft),
-                problem.weights,
-            ),
-            merge_modes,
-        )
+        met = (basis.whitening.astype(np.float64) @ weights).astype(basis.dtype)
+        visitor = SiteSweep(ModeStep(basis, met, terms, problem.weights), merge_modes)
         [sums] = sum_over_rows(problem, visitor, str(basis.dtype), "mode")
         value = 0.5 * float(np.sum(weights**2)) - sums.log_density
         slope = weights - basis.whitening.T.astype(np.float64) @ sums.gradient
         return value, (own.scale.T @ slope).ravel()
 
-    if own.saw_all:
-        means = JointMeans(own.start, str(basis.dtype))
-        return (
-            replace(draft, sweeps=means),
-            None,
-            {"n_active": draft.sizes, "passes": 0, "rows": problem.n_rows},
-        )
     log = logged(objective, own.evaluations, lambda arrays: save(replace(own, evaluations=arrays)))
-    found, value = descend(log, np.zeros(own.start.size), None, STEPS, 2 * STEPS, problem.is_late)
-    means = JointMeans(own.start + own.scale @ found.reshape(shape), str(basis.dtype))
-    told = {"n_active": draft.sizes, "passes": len(log), "log_posterior": -value, "rows": problem.n_rows}
-    return replace(draft, sweeps=means), None, told
+    most = inference.most_sweeps
+    found, value = descend(
+        log,
+        np.zeros(own.start.size),
+        None,
+        most,
+        most,
+        problem.is_late,
+        tolerance=VALUE_TOLERANCE * inference.tolerance,
+    )
+    weights = own.start + own.scale @ found.reshape(shape)
+    return Mode(weights, -value, len(log), len(log) < most), len(log)
+
+
+def _fits(problem: Problem, draft: Draft) -> bool:
+    """Whether all rows, whitened, fit into the memory that a pass leaves free."""
+    return _rows_that_fit(problem, draft) >= problem.n_rows - len(problem.excluded)
+
+
+def _rows_that_fit(problem: Problem, draft: Draft) -> int:
+    plan, m = problem.plan, draft.n_active
+    room = plan.free_bytes - problem.sample.features.nbytes - search_bytes(m, problem.n_heads)
+    return max(0, room) // held_bytes(1, m, np.dtype(_precision(problem)).itemsize)
+
+
+def _held_sample(
+    problem: Problem, basis: Basis, size: int, *, as_they_are: bool = False
+) -> tuple[HeldRows, ...]:
+    """Whitened rows of the sample; they stand for all rows, unless they are all and count as they are."""
+    sample, chosen = problem.sample, np.sort(problem.sample_order(size))
+    encoded = sample.targets[chosen]
+    weights = problem.weights.of_rows(sample.rows[chosen], encoded)
+    if not as_they_are:
+        drawn = problem.sample_weights(encoded)
+        weights = weights * drawn * ((problem.n_rows - len(problem.excluded)) / drawn.sum())
+    tiles = [slice(begin, begin + TILE_ROWS) for begin in range(0, len(chosen), TILE_ROWS)]
+    return tuple(
+        HeldRows(
+            whiten(basis, problem.inputs(sample.features[chosen[tile]], basis.dtype)).features,
+            encoded[tile],
+            weights[tile],
+        )
+        for tile in tiles
+    )
+
+
+def _precision(problem: Problem) -> str:
+    wish = problem.settings.precision
+    return "float32" if wish == "auto" else str(wish)
 
 
 def _basis(problem: Problem, draft: Draft) -> Basis:
-    wish = problem.settings.precision
-    precision = "float32" if wish == "auto" else wish
+    precision = _precision(problem)
     return make_basis(draft.kernel, inducing_of(draft), precision).astype(precision)
 
 
-def _likelihood(draft: Draft) -> JointLikelihood:
+def _terms(problem: Problem, draft: Draft) -> PointTerms:
     [likelihood] = draft.likelihoods
-    assert isinstance(likelihood, JointLikelihood)
-    return likelihood
-
-
-def _encoded_sample(problem: Problem, size: int) -> FloatArray:
-    return problem.sample.targets[np.sort(problem.sample_order(size))]
+    return PointTerms(likelihood, problem.prepared.targets)

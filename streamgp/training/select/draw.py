@@ -44,7 +44,7 @@ def draw_actives() -> Stage:
 
 
 def draw_inducing() -> Stage:
-    """The same rows as inducing inputs: sites come later, from all rows."""
+    """The same rows as inducing inputs alone: without sites, which a joint likelihood has none of."""
 
     def work(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
         drawn = _drawn(problem)
@@ -55,7 +55,7 @@ def draw_inducing() -> Stage:
 
 
 def _drawn(problem: Problem) -> Pool:
-    """Rows of the sample at random, in an order that is random too: filtering depends on it."""
+    """Rows of the sample in random order, which filtering depends on."""
     wanted, sample = problem.plan.n_active, problem.sample
     places: IntArray = np.arange(len(sample.rows))
     if not problem.holds_all_rows:

@@ -1,0 +1,78 @@
+"""A fit on a share of the rows, which predicts what the whole fit takes."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import streamgp
+from streamgp.data import open_rows
+from streamgp.data.sample import write_sample
+from streamgp.data.targets import Task
+from streamgp.passes.progress import Progress
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What a fit on a sample took, and what the whole fit is predicted to take."""
+
+    rows: int
+    sample_rows: int
+    sample_seconds: float
+    pass_seconds: float
+    predicted_seconds: float
+    recipe: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values."""
+        return asdict(self)
+
+    def lines(self) -> Iterable[str]:
+        """For people."""
+        yield f"recipe: {self.recipe}"
+        yield (
+            f"{self.sample_rows} of {self.rows} rows took {self.sample_seconds:.1f} s, "
+            f"{self.pass_seconds:.1f} s of them in passes over all rows"
+        )
+        yield f"the whole fit is predicted to take about {self.predicted_seconds:.0f} s"
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    logger = logging.getLogger("streamgp")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+def dry_run(store: Any, x: str, y: str, task: Task, share: float, parameters: dict[str, Any]) -> DryRun:
+    """Fit a sample that is stored as the rows are, and scale what grows with rows.
+
+    Seconds in passes grow with the rows, all others (learning on a sample, selecting among candidates) have
+    sizes of their own. The first fit of a process loads compiled code: a tiny one comes before.
+    """
+    rows = open_rows(store, x, y)
+    quiet = {**parameters, "progress": False}
+    with tempfile.TemporaryDirectory(prefix="streamgp-sample-") as folder:
+        sample = Path(folder) / "sample.zarr"
+        taken = write_sample(rows, sample, share, seed=parameters["random_state"])
+        tiny = Path(folder) / "tiny.zarr"
+        write_sample(open_rows(sample), tiny, min(1.0, 2000 / taken), seed=1)
+        with _silence():
+            streamgp.fit_stream(tiny, task=task, **quiet | {"max_seconds": 0.0})
+        progress = Progress(parameters["progress"])
+        begun = time.perf_counter()
+        model = streamgp.fit_stream(sample, task=task, **parameters | {"progress": progress})
+        seconds = time.perf_counter() - begun
+    fixed = max(0.0, seconds - progress.pass_seconds)
+    predicted = fixed + progress.pass_seconds * rows.n_rows / taken
+    return DryRun(rows.n_rows, taken, seconds, progress.pass_seconds, predicted, model.recipe_)

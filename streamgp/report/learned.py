@@ -1,0 +1,216 @@
+"""Sections about what was learned and what it cost: features, active rows, the fit, its stages."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from streamgp.arrays import Array, FloatArray
+from streamgp.budget import format_size
+from streamgp.report import figures
+from streamgp.report.content import Figure, Section, Table, number
+from streamgp.report.facts import EFFECT_ROWS, largest_effects, names_of
+from streamgp.training.history import by_stage, held_out_log_density, log_evidence
+
+MOST_BARS = 20
+SHOWN_ROWS = 10
+SHOWN_IMAGES = 24
+SHOWN_COLUMNS = 5
+
+
+def features(model: Any, known: FloatArray | None, rows: Array | None) -> Section:
+    """What single features do: relevance by lengthscale, and effects on predictions."""
+    names, drawn, sentences = names_of(model), [], []
+    if known is None:
+        sentences.append(
+            "The kernel has one scale for all features, so lengthscales say nothing about single ones."
+        )
+    else:
+        order = np.argsort(-known, kind="stable")[:MOST_BARS]
+        more = "" if len(known) <= MOST_BARS else f" The first {MOST_BARS} of {len(known)}."
+        drawn.append(
+            Figure(
+                figures.bars(
+                    "Relevance", [names[place] for place in order], known[order].tolist(), "relevance"
+                ),
+                "Relevance: one over the lengthscale of each feature, in standard deviations of the feature, "
+                f"divided by the largest. Predictions change fastest along relevant features.{more}",
+            )
+        )
+    rows = np.zeros((0, len(names))) if rows is None else rows
+    effects = largest_effects(model, rows, known) if len(rows) else []
+    drawn += [
+        Figure(
+            figures.effect(names[effect.feature], effect.grid, effect.middle, effect.band, effect.of),
+            f"Effect of {names[effect.feature]} on {effect.of}.",
+        )
+        for effect in effects
+    ]
+    if effects:
+        sentences.append(
+            f"Effects: the mean prediction over {min(len(rows), EFFECT_ROWS)} rows in which only the named "
+            "feature is changed. The band holds the middle 80 % of the rows."
+        )
+    else:
+        sentences.append("Effects of single features are not shown: there are too many, or no rows to vary.")
+    return Section("Features", sentences, figures=drawn)
+
+
+def active(model: Any, known: FloatArray | None, inputs: Array | None) -> Section:
+    """The inputs that the model keeps: images where features form one, else a table."""
+    title = "Active rows"
+    if inputs is None or not len(inputs):
+        return Section(
+            title, ["This model keeps its rows in blocks of near ones: none teaches more than others."]
+        )
+    numbers = model.active_rows_
+    rows = len(numbers) == len(inputs)
+    text = (
+        f"The model keeps {len(inputs):,} {'rows of the store' if rows else 'inputs'}. Those that entered "
+        "first are shown: where the selection is greedy, they were the ones that taught most."
+    )
+    shown = _first_of_each(model, len(inputs))
+    side = int(np.sqrt(inputs.shape[1]))
+    if side * side == inputs.shape[1] and side >= 6 and known is None:
+        chosen = shown[:SHOWN_IMAGES]
+        pictures = inputs[chosen].reshape(-1, side, side)
+        titles = [f"row {numbers[place]}" if rows else f"input {place}" for place in chosen]
+        return Section(
+            title, [text], figures=[Figure(figures.images(pictures, titles), "Active rows as images.", True)]
+        )
+    order = np.arange(inputs.shape[1]) if known is None else np.argsort(-known, kind="stable")
+    columns, names = order[:SHOWN_COLUMNS], names_of(model)
+    said = _said(model, inputs[shown[:SHOWN_ROWS]])
+    table = [
+        (
+            f"{numbers[place]:,}" if rows else place,
+            *(number(inputs[place, column]) for column in columns),
+            said[row],
+        )
+        for row, place in enumerate(shown[:SHOWN_ROWS])
+    ]
+    heading = ("row" if rows else "input", *(names[column] for column in columns), "prediction")
+    return Section(title, [text], [Table([heading, *table], "Active rows, by their most relevant features.")])
+
+
+def _first_of_each(model: Any, count: int) -> list[int]:
+    """Places of active inputs, the first of every class, then the second of every class, and so on."""
+    starts = getattr(model, "active_starts_", None) or [0]
+    sizes = np.diff([*starts, count])
+    pairs = [(rank, start + rank) for start, size in zip(starts, sizes, strict=True) for rank in range(size)]
+    return [place for _, place in sorted(pairs)]
+
+
+def _said(model: Any, inputs: Array) -> list[str]:
+    if not hasattr(model, "predict_proba"):
+        return [number(value) for value in model.predict(inputs)]
+    table = model.predict_proba(inputs)
+    best = table.argmax(axis=1)
+    return [f"{model.classes_[place]} ({row[place]:.2f})" for place, row in zip(best, table, strict=True)]
+
+
+def fit(model: Any) -> Section:
+    """What was fitted, and how."""
+    about, given = model.about_, model.get_params(deep=False)
+    facts = [
+        ("recipe", model.recipe_),
+        ("features", f"{model.n_features_in_}"),
+        ("kernel", _clipped(model.kernel_)),
+        ("likelihood", _clipped(model.likelihood_)),
+        ("active rows", f"{len(model.active_rows_):,}"),
+    ]
+    if about:
+        facts += [
+            ("training rows", f"{about['rows']:,}, of them {about['held_out_rows']:,} held out"),
+            (
+                "memory budget",
+                f"{format_size(about['memory_budget'])}, planned {format_size(about['planned_memory'])}",
+            ),
+            ("time", f"{about['seconds']:.1f} s, of them {about['pass_seconds']:.1f} s in passes over rows"),
+            ("rows read", f"{about['rows_read']:,}"),
+            ("versions", ", ".join(f"{name} {number}" for name, number in about["versions"].items())),
+        ]
+    hidden = ("client", "progress", "checkpoint", "scratch", "kernel", "likelihood")
+    asked = ", ".join(f"{name}={value!r}" for name, value in given.items() if name not in hidden)
+    return Section(
+        "The fit", tables=[Table([("", ""), *facts, ("parameters", asked)], "What was fitted, and how.")]
+    )
+
+
+def learning(history: Sequence[dict[str, Any]]) -> Section:
+    """Evidence and log density of held-out rows, step by step."""
+    drawn = []
+    for name, read, axis, caption in (
+        (
+            "Log density of held-out rows",
+            held_out_log_density,
+            "log density (nats a row)",
+            "Mean log density of rows that the step did not learn from. Stages judge by rows of their own, "
+            "so heights compare within a stage.",
+        ),
+        (
+            "Evidence",
+            log_evidence,
+            "log evidence (nats)",
+            "Log evidence of each step of the stages that have one.",
+        ),
+    ):
+        by_name: dict[str, list[tuple[int, float]]] = {}
+        for entry in history:
+            value = read(entry)
+            if value is not None and np.isfinite(value):
+                by_name.setdefault(entry["stage"], []).append((entry["step"], value))
+        if max(map(len, by_name.values()), default=0) > 1:
+            drawn.append(Figure(figures.steps(name, by_name, axis), caption))
+    said = (
+        []
+        if drawn
+        else [
+            "No stage of this fit has told an evidence, or a density of held-out rows, of more than one step."
+        ]
+    )
+    return Section("Learning", said, figures=drawn)
+
+
+def cost(model: Any) -> Section:
+    """Seconds, rows read and memory of each stage."""
+    stages = by_stage(model.history_)
+    if not stages:
+        return Section("Cost", ["This model has no history."])
+    names = [stage["stage"] for stage in stages]
+    table = [
+        (
+            stage["stage"],
+            stage["steps"],
+            f"{stage['seconds']:.1f}",
+            f"{stage['rows_read']:,}",
+            format_size(stage["peak_memory_bytes"]),
+        )
+        for stage in stages
+    ]
+    memory = [stage["peak_memory_bytes"] / 2**20 for stage in stages]
+    return Section(
+        "Cost",
+        tables=[
+            Table([("stage", "steps", "seconds", "rows read", "peak memory"), *table], "Stages of the fit.")
+        ],
+        figures=[
+            Figure(
+                figures.bars("Seconds", names, [stage["seconds"] for stage in stages], "seconds"),
+                "Time of each stage.",
+            ),
+            Figure(
+                figures.bars("Memory", names, memory, "peak memory (MiB)"),
+                "Largest resident memory of the process up to the end of each stage, libraries included.",
+            ),
+        ],
+    )
+
+
+def _clipped(value: Any, most: int = 300) -> str:
+    """A value in words, its numbers with four digits, clipped."""
+    text = re.sub(r"\d+\.\d{4,}(e[+-]?\d+)?", lambda match: f"{float(match[0]):.4g}", repr(value))
+    return text if len(text) <= most else f"{text[: most - 1]}…"

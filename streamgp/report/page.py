@@ -1,0 +1,84 @@
+"""The page: sections made of what a model offers; one that it does not have is a sentence that says so."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from streamgp.data import open_rows
+from streamgp.data.sample import take_sample
+from streamgp.passes.scores import ClassScore, RealScore
+from streamgp.persistence.atomic import replace_text
+from streamgp.report import learned, scored
+from streamgp.report.facts import LINEAR_NUMBERS, LINEAR_ROWS, relevance
+
+
+def write_report(
+    model: Any, path: str | os.PathLike[str], data: Any = None, x: str = "X", y: str = "y"
+) -> None:
+    """Write one page about a fitted model to ``path``; with ``data`` the model is scored on them."""
+    score = rows = None
+    if data is not None:
+        score = model.evaluate_stream(data, x, y)
+        opened = open_rows(data, x, y)
+        rows = take_sample(opened, min(LINEAR_ROWS, LINEAR_NUMBERS // opened.n_features), seed=0)
+    known = relevance(model.kernel_, model.n_features_in_)
+    inputs = getattr(model, "active_inputs_", None)
+    sections = [
+        scored.scores(model, score, rows),
+        *([] if score is None else scored.judged(score)),
+        learned.features(model, known, inputs if rows is None else rows[0]),
+        learned.active(model, known, inputs),
+        learned.fit(model),
+        learned.learning(model.history_),
+        learned.cost(model),
+    ]
+    environment = Environment(
+        loader=PackageLoader("streamgp.report"), autoescape=True, undefined=StrictUndefined, trim_blocks=True
+    )
+    page = environment.get_template("page.html.j2").render(
+        title=_title(model), lead=_lead(model, score), sections=sections, numbers=_Numbers()
+    )
+    replace_text(Path(path), page)
+
+
+class _Numbers:
+    """Counts the figures and tables of a page."""
+
+    def __init__(self) -> None:
+        self.figure = self.table = 0
+
+    def next_figure(self) -> int:
+        """The number of the next figure."""
+        self.figure += 1
+        return self.figure
+
+    def next_table(self) -> int:
+        """The number of the next table."""
+        self.table += 1
+        return self.table
+
+
+def _title(model: Any) -> str:
+    classes = getattr(model, "classes_", None)
+    return "A regression model" if classes is None else f"A model of {len(classes)} classes"
+
+
+def _lead(model: Any, score: Any) -> str:
+    rows = model.about_.get("rows")
+    learned = "" if rows is None else f" learned from {rows:,} rows"
+    text = f"A Gaussian process of {model.n_features_in_} features{learned}."
+    if isinstance(score, ClassScore):
+        text += (
+            f" Of {score.rows:,} rows that were scored it calls {100 * score.error:.2f} % wrongly; always"
+            f" naming the largest class would be wrong for {100 * score.baseline.error:.2f} %."
+        )
+    elif isinstance(score, RealScore):
+        text += (
+            f" On {score.rows:,} rows that were scored its root mean squared error is {score.rmse:.4g};"
+            f" always naming the mean would give {score.baseline.error:.4g}."
+        )
+    return text

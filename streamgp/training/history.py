@@ -1,0 +1,52 @@
+"""Reading the records of a history: stages tell what they know under names of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+DENSITIES = ("held_out_log_density", "log_density", "left_out_log_density")
+"""Names of the mean log density of rows that were not learned from."""
+EVIDENCES = ("log_evidence", "log_evidence_all", "log_evidence_active")
+
+
+def held_out_log_density(entry: Mapping[str, Any]) -> float | None:
+    """Mean log density, in nats, that a step gave to rows it did not learn from; None where it has none."""
+    for name in DENSITIES:
+        if entry.get(name) is not None:
+            return _mean(entry[name])
+    looks = entry.get("validation")
+    return float(looks[-1]["log_density"]) if looks else None
+
+
+def log_evidence(entry: Mapping[str, Any]) -> float | None:
+    """Log evidence of a step, summed over latent functions, in nats; None where it has none."""
+    found = next((entry[name] for name in EVIDENCES if entry.get(name) is not None), None)
+    return None if found is None else float(sum(found) if isinstance(found, list | tuple) else found)
+
+
+def n_active(entry: Mapping[str, Any]) -> int | None:
+    """Size of the largest active set after a step; None where the step did not tell."""
+    found = entry.get("n_active")
+    return None if found is None else int(max(found) if isinstance(found, list | tuple) else found)
+
+
+def by_stage(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """One record for each stage of a history: steps, seconds, rows read, what it led to."""
+    stages: list[dict[str, Any]] = []
+    for entry in history:
+        if not stages or stages[-1]["stage"] != entry["stage"]:
+            stages.append({"stage": entry["stage"], "steps": 0, "seconds": 0.0, "rows_read": 0})
+        stage = stages[-1]
+        stage["steps"] += 1
+        stage["seconds"] += entry["seconds"]
+        stage["rows_read"] += entry.get("rows_read", 0)
+        for name, found in (("n_active", n_active(entry)), ("log_density", held_out_log_density(entry))):
+            if found is not None:
+                stage[name] = found
+        stage["peak_memory_bytes"] = entry["peak_memory"]
+    return stages
+
+
+def _mean(value: Any) -> float:
+    return float(sum(value) / len(value)) if isinstance(value, list | tuple) else float(value)

@@ -1,0 +1,161 @@
+"""Learning the kernel of local blocks, from the sample: by near rows and by far ones, in equal parts.
+
+Near rows come in neighbourhoods, small blocks like those of the model; far rows are drawn at random. A
+criterion of near rows alone switches off what is constant within a block and follows likenesses that new rows
+do not have; one of far rows alone calls noise what only near rows explain.
+Real targets: half the left-one-out density of neighbourhoods, half the exact evidence of random rows.
+Classes, and all likelihoods but the Gaussian: the EP evidence of neighbourhoods and of sets of random rows.
+Short trials choose the family, and the winner is learned on more rows; where there are classes, a regression
+on labels gives the first lengthscales. Measurements: docs/decisions.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamgp.arrays import IntArray
+from streamgp.kernels import RBF, Kernel, Matern12, Matern32, Matern52
+from streamgp.kernels.composite import Sum
+from streamgp.likelihoods import Likelihood
+from streamgp.training.learn.local_climb import (
+    START_VARIANCE,
+    Learned,
+    by_label_regression,
+    is_gaussian,
+    learn_from,
+    score,
+)
+from streamgp.training.learn.local_rows import (
+    Course,
+    Lesson,
+    affordable_course,
+    examples,
+    make_lesson,
+    rows_by_share,
+)
+from streamgp.training.problem import Problem
+from streamgp.training.sample import judged_heads
+from streamgp.training.stage import Draft, Stage, once
+from streamgp.training.starts import Starts
+
+START_ROWS = 400
+
+
+class Courses(NamedTuple):
+    """A short one to choose a family by, and the one that the winner is learned by."""
+
+    trial: Course
+    whole: Course
+
+
+FOR_REAL_TARGETS = Courses(Course(5, 200, 1, 400, 80, 20), Course(12, 250, 1, 1000, 150, 12))
+FOR_TWO_CLASSES = Courses(Course(3, 200, 2, 300, 0, 6), Course(4, 300, 3, 400, 0, 12))
+FOR_SEVERAL_CLASSES = Courses(Course(2, 200, 2, 200, 0, 6), Course(2, 300, 2, 300, 0, 12))
+
+
+class Trial(NamedTuple):
+    """What a short course has led to, and its score on rows not learned from: the larger the better."""
+
+    learned: Learned
+    score: float
+
+    def told(self) -> list[Any]:
+        """For the history."""
+        kernel: Any = self.learned.kernel
+        common = "" if isinstance(kernel.lengthscale, tuple) else ", one lengthscale"
+        return [type(kernel).__name__ + common, self.score]
+
+
+def learn_local(starts: Starts | None) -> Stage:
+    """Kernel and likelihoods by near and far rows of the sample; a given kernel keeps its family."""
+    return once("learn: local", partial(_learn, starts))
+
+
+def _learn(starts: Starts | None, problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
+    order, courses = rows_by_share(problem), _courses(problem, draft)
+    heads = judged_heads(problem)
+    tried: list[Trial] = []
+    learned = Learned(draft.kernel, tuple(draft.likelihoods[head] for head in heads))
+    if starts is not None:
+        tried = _tried(problem, order, learned.likelihoods, starts, courses.trial)
+        learned = _best(tried).learned
+    if not (tried and problem.is_late()):
+        lesson = make_lesson(problem, order, courses.whole, learned.kernel)
+        learned = learn_from(problem, lesson, courses.whole.steps, learned)
+    by_head = dict(zip(heads, learned.likelihoods, strict=True))
+    likelihoods = tuple(by_head.get(head, own) for head, own in enumerate(draft.likelihoods))
+    told = {"kernel": repr(learned.kernel), "tried": [trial.told() for trial in tried]}
+    return replace(draft, kernel=learned.kernel, likelihoods=likelihoods), told
+
+
+# Families.
+
+
+def _tried(
+    problem: Problem, order: IntArray, likelihoods: tuple[Likelihood, ...], starts: Starts, course: Course
+) -> list[Trial]:
+    """Families after a short course, and the best one with a common lengthscale; fewer when time is up.
+
+    Two families of middle smoothness come first: if the smoother one is better the smoothest is next, else
+    the roughest. One half of the sample teaches, the other one judges: lengthscales for each feature fit what
+    they are learned from, and their evidence cannot tell whether they should.
+    """
+    median = float(np.median(_rbf_of(starts.default(problem)).lengthscale))
+    per_feature = (median,) * problem.n_features if starts.per_feature else median
+    lessons: list[Lesson] = []
+    tried: list[Trial] = []
+
+    def trial(kernel: Kernel) -> None:
+        if tried and problem.is_late():
+            return
+        learned = _started(problem, order[::2], likelihoods, kernel)
+        if not lessons:
+            halves = (order[::2], order[1::2])
+            lessons.extend(make_lesson(problem, half, course, learned.kernel) for half in halves)
+        learned = learn_from(problem, lessons[0], course.steps, learned)
+        tried.append(Trial(learned, score(problem, lessons[1], learned)))
+
+    trial(Matern52(1.0, per_feature))
+    trial(Matern32(1.0, per_feature))
+    trial((RBF if isinstance(_best(tried).learned.kernel, Matern52) else Matern12)(1.0, per_feature))
+    if starts.per_feature and problem.n_features > 1:
+        trial(type(_best(tried).learned.kernel)(1.0, median))  # type: ignore[call-arg]
+    return tried
+
+
+def _best(tried: list[Trial]) -> Trial:
+    return max(tried, key=lambda trial: trial.score)
+
+
+def _rbf_of(kernel: Kernel) -> RBF:
+    rbf = kernel.terms[0] if isinstance(kernel, Sum) else kernel
+    assert isinstance(rbf, RBF)
+    return rbf
+
+
+def _started(
+    problem: Problem, order: IntArray, likelihoods: tuple[Likelihood, ...], kernel: Kernel
+) -> Learned:
+    """Where a trial starts: for classes, at the lengthscales of a regression on labels.
+
+    Not for real targets: the evidence of a few rows may call noise what is not, and no step leads back.
+    """
+    if problem.is_classification:
+        kernel = by_label_regression(problem, examples(problem, order[:START_ROWS]), kernel)
+        kernel = replace(kernel, variance=START_VARIANCE)  # type: ignore[type-var]
+    return Learned(kernel, likelihoods)
+
+
+def _courses(problem: Problem, draft: Draft) -> Courses:
+    """The courses, with fewer rows where memory is short."""
+    if is_gaussian(draft.likelihoods):
+        courses = FOR_REAL_TARGETS
+    else:
+        courses = FOR_TWO_CLASSES if problem.n_heads == 1 else FOR_SEVERAL_CLASSES
+    room = 2 * problem.plan.candidate_share - 8 * len(problem.sample.rows)
+    shape = (draft.kernel, draft.likelihoods[0], problem.n_features)
+    return Courses(*(affordable_course(course, *shape, room) for course in courses))

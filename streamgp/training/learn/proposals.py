@@ -1,0 +1,121 @@
+"""Kernels for held-out rows to judge: of one common lengthscale, what lies near, what is richer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from streamgp.arrays import FloatArray
+from streamgp.inference.label_regression import label_evidence
+from streamgp.kernels import RBF, Kernel, Linear, Matern12, Matern32, Matern52, Polynomial
+from streamgp.likelihoods import Gaussian
+from streamgp.training.optimise import descend, logged, minus_log_posterior, pack, pack_bounds, unpack
+from streamgp.training.problem import Problem
+from streamgp.training.starts import Starts
+
+Stationary = RBF | Matern12 | Matern32 | Matern52
+LABEL_ROWS = 1000
+LABEL_STEPS = 15
+FACTORS: dict[type[Stationary], float] = {RBF: 0.5, Matern52: 0.7, Matern32: 1.0, Matern12: 2.0}
+"""Lengthscales that families start from, as shares of the median distance: rough ones like longer ones."""
+NEAR = (0.7, 1.4, 0.5, 2.0)
+OFFSETS = (0.3, 1.0)
+PIXEL_DEGREES = (5, 3)
+SPREAD = 1.5
+"""Ratio of the largest to the smallest scale of columns from which standardising them is in question."""
+
+Richer = Callable[[Kernel], Iterator[Kernel]]
+
+
+class Proposals(NamedTuple):
+    """What to judge first; what to judge near the best of it; what has more parameters, step by step."""
+
+    simple: Sequence[Kernel]
+    near: Callable[[Kernel], Iterator[Kernel]]
+    richer: Sequence[Richer]
+
+
+def propose(problem: Problem, inputs: FloatArray, encoded: FloatArray, default: Starts) -> Proposals:
+    """Kernels for these rows. Features of one scale (pixels, counts) have polynomials of their cosine too."""
+    median = float(np.median(np.atleast_1d(_first(default.default(problem)).lengthscale)))
+    simple: list[Kernel] = [kind(1.0, factor * median) for kind, factor in FACTORS.items()]
+    if default.with_polynomials:
+        # Where features are counts of ink, an angle is one between amounts, not between differences.
+        standardizer, lowest = problem.prepared.standardizer, float(problem.prepared.summary.lowest.min())
+        origin = (lowest - float(standardizer.shift[0])) / float(standardizer.scale[0])
+        polynomials = [
+            Polynomial(degree, 1.0, 0.3, normalize=True, origin=origin) for degree in PIXEL_DEGREES
+        ]
+        # Of pixels no family is as rough as that.
+        simple = [*polynomials, *simple[:2]]
+    richer: list[Richer] = [lambda best: _not_standardised(problem, best)]
+    if default.per_feature:
+        richer.append(lambda best: _per_feature(problem, inputs, encoded, best))
+    richer.append(lambda best: _with_linear(best, problem.n_features))
+    return Proposals(simple, _near, richer)
+
+
+def _first(kernel: Kernel) -> Stationary:
+    [found] = [atom for _, atom in kernel._atoms() if isinstance(atom, Stationary)]
+    return found
+
+
+def _near(best: Kernel) -> Iterator[Kernel]:
+    """Other lengthscales, or another offset and degree."""
+    if isinstance(best, Polynomial):
+        yield replace(best, offset=1.0)
+        yield replace(best, degree=best.degree + 2)
+    elif isinstance(best, Stationary):
+        for factor in NEAR:
+            yield replace(best, lengthscale=factor * best.lengthscale)  # type: ignore[operator]
+
+
+def _not_standardised(problem: Problem, best: Kernel) -> Iterator[Kernel]:
+    """The same kernel of columns as they are stored: by lengthscales, as the rows stay standardised."""
+    scale = problem.prepared.standardizer.scale
+    if isinstance(best, Stationary) and np.ptp(np.log(scale)) > np.log(SPREAD):
+        relative = np.sqrt(np.mean(scale**2)) / scale
+        for factor in (1.0, 0.6):
+            yield replace(best, lengthscale=tuple((factor * best.lengthscale * relative).tolist()))  # type: ignore[operator]
+
+
+def _per_feature(problem: Problem, inputs: FloatArray, encoded: FloatArray, best: Kernel) -> Iterator[Kernel]:
+    """A lengthscale for each feature, by regression on labels; as found, and all longer or shorter."""
+    if not isinstance(best, Stationary):
+        return
+    lengthscales = np.broadcast_to(np.asarray(best.lengthscale, np.float64), inputs.shape[1])
+    start = replace(best, variance=0.1, lengthscale=tuple(lengthscales.tolist()))
+    found = _by_label_regression(problem, inputs, encoded, start)
+    for factor in (1.0, 0.6, 1.6):
+        yield replace(found, lengthscale=tuple(factor * np.asarray(found.lengthscale)))
+
+
+def _with_linear(best: Kernel, n_features: int) -> Iterator[Kernel]:
+    """Linear functions too, as large as those of the kernel or a tenth."""
+    [variance] = [atom.variance for _, atom in best._atoms()]  # type: ignore[attr-defined]
+    for share in (1.0, 0.1):
+        yield best + Linear(share * variance / n_features)
+
+
+def _by_label_regression(
+    problem: Problem, inputs: FloatArray, encoded: FloatArray, kernel: Stationary
+) -> Stationary:
+    """The kernel of largest evidence of a few rows, whose labels are regressed on."""
+    inputs, codes = inputs[:LABEL_ROWS], encoded[:LABEL_ROWS].astype(np.intp)
+    labels = np.eye(max(2, problem.n_heads))[codes]
+    labels -= labels.mean(axis=0)
+    labels = labels[:, : problem.n_heads]
+    noise = (Gaussian(0.1),)
+
+    def objective(vector: FloatArray) -> tuple[float, FloatArray]:
+        fitted, likelihoods = unpack(kernel, noise, vector)
+        found = label_evidence(fitted, likelihoods[0], inputs, labels)  # type: ignore[arg-type]
+        return minus_log_posterior(fitted.log_prior(inputs.shape[1]), likelihoods, [found])
+
+    log = logged(objective, {}, lambda arrays: None)
+    start, bounds = pack(kernel, noise), pack_bounds(kernel, noise)
+    found, _ = descend(log, start, bounds, LABEL_STEPS, 2 * LABEL_STEPS, problem.is_late)
+    return unpack(kernel, noise, found)[0]  # type: ignore[return-value]
