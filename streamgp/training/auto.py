@@ -107,7 +107,7 @@ def _inducing(settings: FitSettings, shape: Shape) -> FitSettings:
 
 
 def _can_be_joint(settings: FitSettings, shape: Shape) -> bool:
-    return shape.n_classes > 2 and not isinstance(settings.likelihood, Likelihood)
+    return shape.n_classes > 0 and not isinstance(settings.likelihood, Likelihood)
 
 
 METHODS = (

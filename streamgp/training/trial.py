@@ -45,6 +45,8 @@ MOST_INDUCING = 500
 
 Fit = Callable[[Rows, Task, FitSettings], Any]
 """How a candidate is fitted; gives a value with a ``model``."""
+Planned = Callable[[FitSettings], MemoryPlan]
+"""The memory plan of settings; raises a BudgetError where there is none."""
 
 
 class Trial(NamedTuple):
@@ -89,7 +91,7 @@ def settle(
     settings: FitSettings,
     identity: Mapping[str, Any],
     fit: Fit,
-    planned: Callable[[FitSettings], MemoryPlan],
+    planned: Planned,
 ) -> tuple[FitSettings, Trial | None]:
     """Settings in which nothing is open: by rules where only one method suits, else by a trial.
 
@@ -97,12 +99,9 @@ def settle(
     :class:`~streamgp.errors.BudgetError` for settings that do not fit the budget; sizes that were left open
     shrink until they do.
     """
-    shape = _shape(prepared, prepared.rows.n_rows)
-    if not settings.method_is_open:
-        return _fitting(with_size(settings, shape), planned), None
-    options = _that_fit(settings, candidates(settings, shape), planned)
-    if shape.n_rows < FEWEST_ROWS or len(options) == 1:
-        return options[-1].settings, None
+    options = _options(prepared, settings, planned)
+    if len(options) == 1:
+        return options[0].settings, None
     folder = None
     if settings.checkpoint is not None:
         folder = CheckpointFolder(Path(settings.checkpoint) / "trial", identity=identity)
@@ -115,7 +114,22 @@ def settle(
     return trial.settled(next(option for option in options if option.name == trial.chosen)), trial
 
 
-def _fitting(settings: FitSettings, planned: Callable[[FitSettings], MemoryPlan]) -> FitSettings:
+def possible(prepared: Prepared, settings: FitSettings, planned: Planned) -> dict[str, FitSettings]:
+    """What :func:`settle` may choose, by name."""
+    return {option.name: option.settings for option in _options(prepared, settings, planned)}
+
+
+def _options(prepared: Prepared, settings: FitSettings, planned: Planned) -> list[Candidate]:
+    """The candidates, simplest first; one where the settings leave no choice, or rows are too few for it."""
+    shape = _shape(prepared, prepared.rows.n_rows)
+    if not settings.method_is_open:
+        sized = with_size(settings, shape)
+        return [Candidate("as asked", _fitting(sized, planned) if settings.size_is_open else sized, 0)]
+    options = _that_fit(settings, candidates(settings, shape), planned)
+    return options if shape.n_rows >= FEWEST_ROWS else options[-1:]
+
+
+def _fitting(settings: FitSettings, planned: Planned) -> FitSettings:
     """The settings with as many active rows, halved and halved again, as the budget allows."""
     while True:
         try:
@@ -128,9 +142,7 @@ def _fitting(settings: FitSettings, planned: Callable[[FitSettings], MemoryPlan]
             return settings
 
 
-def _that_fit(
-    settings: FitSettings, options: Sequence[Candidate], planned: Callable[[FitSettings], MemoryPlan]
-) -> list[Candidate]:
+def _that_fit(settings: FitSettings, options: Sequence[Candidate], planned: Planned) -> list[Candidate]:
     """The candidates that the budget allows, smaller where sizes were left open; at least one."""
     fitting = []
     for option in options:
