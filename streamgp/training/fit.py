@@ -157,7 +157,8 @@ def _prepared(rows: Rows, task: Task, settings: FitSettings) -> tuple[MemoryPlan
         settings.kernel.check_features(rows.n_features)
     is_open = settings.method_is_open or settings.size_is_open
     plan = plan_fit(rows, replace(settings, n_active=1, learning=False) if is_open else settings)
-    logger.info("memory plan\n%s", "to look at the data first" if is_open else plan)
+    if not is_open:
+        logger.info("memory plan\n%s", plan)
     if is_cold():
         logger.info("compiling numerics: once on this machine, up to half a minute")
     prepared = prepare(rows.cut(plan.span_rows), task, settings.standardize, pass_settings(plan, settings))
