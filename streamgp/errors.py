@@ -39,6 +39,14 @@ class TargetError(StreamGPError, ValueError):
     """The targets do not fit the task: one class only, constant, too many distinct labels, ..."""
 
 
+class TableError(StreamGPError, ValueError):
+    """Raw columns cannot be read, or not be used as asked; the message names them."""
+
+
+class MissingExtraError(StreamGPError, ImportError):
+    """A library that comes with an extra of streamgp is not installed."""
+
+
 class ParameterError(StreamGPError, ValueError):
     """A parameter is outside of its range."""
 
@@ -53,6 +61,10 @@ class NumericsWarning(UserWarning):
 
 class DataWarning(UserWarning):
     """The data can be used, but not as efficiently, or not as meant."""
+
+
+class NothingLearnedWarning(UserWarning):
+    """A fitted model is no better than one that knows nothing but the targets' distribution."""
 
 
 class ModelFileError(StreamGPError, ValueError):

@@ -9,16 +9,22 @@ from typing import Any, Self
 import dask.array
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamgp.arrays import Array
-from streamgp.data.lazy import as_dask, is_lazy
+from streamgp.data.lazy import is_lazy
 from streamgp.data.rows import Names, Store
 from streamgp.estimators.base import StreamGPEstimator
+from streamgp.likelihoods import Ordinal
 from streamgp.passes import RealEvaluation
 from streamgp.passes.scores import RealScore
 from streamgp.posterior import Marginals
 from streamgp.posterior.predictive import RealPredictive
+
+
+def _is_ordinal(estimator: StreamGPRegressor) -> bool:
+    return isinstance(getattr(estimator, "likelihood_", estimator.likelihood), Ordinal)
 
 
 class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc]
@@ -32,11 +38,14 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to arrays in memory, or to Dask arrays; ``sample_weight`` as for :meth:`fit_stream`.
 
-        Targets are centred and scaled, predictions mapped back.
+        Targets are centred and scaled, predictions mapped back; counts and ordered categories
+        (``likelihood=Poisson()``, ``Ordinal(5)``) are taken as they are.
         """
+        names = None
         if not is_lazy(X):
             X, y = validate_data(self, X, y, dtype="numeric", y_numeric=True)
-        return self.fit_stream((X, y), sample_weight=sample_weight)
+            names = getattr(self, "feature_names_in_", None)
+        return self._fit((X, y), "X", "y", sample_weight, names=names)
 
     @property
     def _predictive(self) -> RealPredictive:
@@ -49,7 +58,7 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
 
         The mean alone costs O(d) a row instead of O(d²). A Dask array gives Dask arrays.
         """
-        X = as_dask(X)
+        X = self._lazily(X)
         if isinstance(X, dask.array.Array):
             both = self._by_block(self._mean_and_deviation, X, np.dtype(np.float64), 2)
             return (both[:, 0], both[:, 1]) if return_std else self._by_block(self.predict, X, both.dtype)
@@ -57,6 +66,15 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
             return self._predictive.latent_mean(self._marginals(X, with_variance=False))
         mean, variance = self._predictive.predict(self._marginals(X))
         return (mean, np.sqrt(variance)) if return_std else mean
+
+    @available_if(_is_ordinal)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Array:
+        """Probability of every category, (n, categories): where the likelihood is ``Ordinal``."""
+        likelihood = self._predictive.likelihood
+        assert isinstance(likelihood, Ordinal)
+        mean, variance = self._marginals(X)
+        assert variance is not None
+        return likelihood.category_probabilities(mean[:, 0], variance[:, 0])
 
     def _mean_and_deviation(self, X: Array) -> Array:
         return np.column_stack(self.predict(X, return_std=True))
@@ -87,6 +105,10 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
             allow_missing_chunks,
         )
 
+    @property
+    def _evaluation(self) -> RealEvaluation:
+        return RealEvaluation(self._predictive)
+
     def evaluate_stream(
         self,
         store: Store,
@@ -101,8 +123,7 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
         Its ``baseline`` always predicts the mean and variance of the targets; ``to_dict()`` suits JSON.
         ``on_bad_rows`` as for :meth:`predict_stream`; "nan" leaves such rows out of the score.
         """
-        visitor = RealEvaluation(self._predictive)
-        return self._evaluate(store, x, y, visitor, on_bad_rows, allow_missing_chunks)
+        return self._evaluate(store, x, y, self._evaluation, on_bad_rows, allow_missing_chunks)
 
 
 def _real_columns(predictive: RealPredictive, marginals: Marginals) -> Mapping[str, Array]:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from streamgp.kernels import Constant, Linear
 from streamgp.likelihoods import Likelihood
 from streamgp.selection import Kmeans, Random
-from streamgp.settings import FITC, FitSettings
+from streamgp.settings import FITC, FitSettings, Local
 
 MOST_INDUCING = 2000
 ROWS_PER_INDUCING = 3
@@ -22,6 +22,11 @@ MOST_KERNEL_ENTRIES = 10**10
 """Entries of the kernel block of all rows: a pass makes about 2e9 of them a second."""
 FEWEST_LARGE = 1000
 """Inducing inputs that even the largest data get."""
+LOCAL_INDUCING = 300
+"""Inducing inputs beside local blocks, which do most of the work."""
+MOST_LOCAL_FEATURES = 60
+"""Features up to which near rows are taken to tell more than far ones."""
+MOST_LOCAL_CLASSES = 30
 MOST_LINEAR = 1000
 """Features up to which a linear model is tried."""
 KEPT_SHARE = 0.5
@@ -106,6 +111,24 @@ def _inducing(settings: FitSettings, shape: Shape) -> FitSettings:
     return with_size(chosen, shape)
 
 
+def _blocks(settings: FitSettings, shape: Shape) -> FitSettings:
+    """Blocks of near rows beside a few inducing inputs."""
+    size = max(1, min(LOCAL_INDUCING, shape.n_rows // ROWS_PER_INDUCING))
+    return replace(
+        settings,
+        selection=Kmeans(),
+        inference=Local(),
+        n_active=size if settings.size_is_open else settings.n_active,
+        size_is_open=False,
+    )
+
+
+def _can_be_local(settings: FitSettings, shape: Shape) -> bool:
+    weighted = settings.sample_weight is not None or settings.class_weight is not None
+    narrow = shape.n_features <= MOST_LOCAL_FEATURES and shape.n_classes <= MOST_LOCAL_CLASSES
+    return narrow and not weighted
+
+
 def _can_be_joint(settings: FitSettings, shape: Shape) -> bool:
     return shape.n_classes > 0 and not isinstance(settings.likelihood, Likelihood)
 
@@ -118,4 +141,5 @@ METHODS = (
         lambda settings, shape: True,
     ),
     Method("inducing inputs", lambda settings, shape: True, _inducing, _can_be_joint),
+    Method("local blocks", _can_be_local, _blocks, lambda settings, shape: False),
 )

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from streamgp.budget import refuse_impossible
 from streamgp.data import RealTargets, Rows
 from streamgp.data.checksum import rows_checksum
 from streamgp.data.targets import Task, n_heads
@@ -30,16 +31,17 @@ from streamgp.persistence import CheckpointFolder
 from streamgp.posterior.calibration import UNCALIBRATED
 from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive, class_predictive
-from streamgp.settings import FitSettings, refuse_for_real_targets
-from streamgp.training.heads import inducing_of, make_snapshot
+from streamgp.selection.grouping import block_sizes
+from streamgp.settings import FitSettings, Local, refuse_for_real_targets, task_of
+from streamgp.training.heads import make_snapshot
 from streamgp.training.learn.criterion import SAMPLE_ACTIVE, SAMPLE_ROWS, TUNING_ACTIVE
 from streamgp.training.plan import Demand, MemoryPlan, make_plan
 from streamgp.training.prepare import Prepared, prepare
 from streamgp.training.problem import Problem, draw_sample, pass_settings
 from streamgp.training.recipe import BY_CRITERION, Choices, Traits, compose, resolve
-from streamgp.training.scrutiny import warn_of_outliers
+from streamgp.training.scrutiny import judged_by_baseline, warn_of_outliers
 from streamgp.training.stage import Draft, History, Recipe, describe, run
-from streamgp.training.trial import settle
+from streamgp.training.trial import settle, trial_folder
 from streamgp.training.weights import row_weights
 
 logger = logging.getLogger(__name__)
@@ -60,30 +62,44 @@ class Fitted(NamedTuple):
 def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
     """A model of the rows."""
     settings = replace(settings, progress=Progress.of(settings.progress))
+    refuse_impossible(settings.memory_budget)
     started = time.monotonic()
-    plan, prepared = _prepared(rows, task, settings)
-    trial = None
-    if settings.method_is_open or settings.size_is_open:
-        identity = {"data": _data_identity(prepared), "parameters": _parameter_identity(settings)}
-        planned = partial(plan_fit, rows, heads=n_heads(prepared.targets))
-        settings, trial = settle(prepared, plan, settings, identity, fit, planned)
-        plan = planned(settings)
-        logger.info("memory plan\n%s", plan)
-        prepared = replace(prepared, rows=rows.cut(plan.span_rows))
-    problem, recipe, draft = _composed(plan, prepared, settings, started)
-    folder = None
-    if settings.checkpoint is not None:
-        folder = CheckpointFolder(Path(settings.checkpoint), identity=_identity(problem))
-    needed = problem.plan.scratch_bytes
     with ExitStack() as stack:
+        if settings.checkpoint is not None:
+            stack.enter_context(CheckpointFolder(Path(settings.checkpoint)).held())
+        plan, prepared = _prepared(rows, task, settings)
+        trial = None
+        if settings.method_is_open or settings.size_is_open:
+            identity = {"data": _data_identity(prepared), "parameters": _parameter_identity(settings)}
+            planned = partial(plan_fit, rows, heads=n_heads(prepared.targets))
+            settings, trial = settle(prepared, plan, settings, identity, fit, planned)
+            plan = planned(settings)
+            logger.info("memory plan\n%s", plan)
+            prepared = replace(prepared, rows=rows.cut(plan.span_rows))
+        problem, recipe, draft = _composed(plan, prepared, settings, started)
+        folder = None
+        if settings.checkpoint is not None:
+            folder = CheckpointFolder(Path(settings.checkpoint), identity=_identity(problem))
+        needed = problem.plan.scratch_bytes
         if needed:
             space = scratch_space(settings.scratch, settings.checkpoint, needed, settings.client)
             problem = replace(problem, scratch=stack.enter_context(space))
         draft, history = run(recipe, problem, draft, folder)
-    words = describe(recipe)
-    if trial is not None:
-        history, words = (trial.entry(), *history), f"{words} ({trial.sentence()})"
-    return Fitted(_model(problem, draft), history, words, _about(problem))
+        model = _model(problem, draft)
+        history, words = judged_by_baseline(problem, model, history), describe(recipe)
+        if trial is not None:
+            history, words = (trial.entry(), *history), f"{words} ({trial.sentence()})"
+        return Fitted(model, history, words, _about(problem))
+
+
+def resumed_seed(checkpoint: Any) -> int | None:
+    """The seed of the fit that a checkpoint folder holds: it goes on with the same random draws."""
+    if checkpoint is None:
+        return None
+    folders = (CheckpointFolder(Path(checkpoint)), trial_folder(checkpoint))
+    identity = next((found for folder in folders if (found := folder.stored_identity())), {})
+    seed = str(identity.get("parameters", {}).get("seed", ""))
+    return int(seed) if seed.isdigit() else None
 
 
 def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recipe, Draft]:
@@ -104,7 +120,7 @@ def _composed(
     warn_of_outliers(problem)
     draft = Draft(
         choices.default_kernel.default(problem) if settings.kernel is None else settings.kernel,
-        choices.likelihoods or _likelihoods(prepared, settings.likelihood),
+        choices.likelihoods or _likelihoods(problem, settings.likelihood),
         (ActiveSet.empty(0, rows.n_features),) * heads,
         (UNCALIBRATED,) * heads,
     )
@@ -129,6 +145,9 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
     named = 0 if settings.validation is None else np.size(settings.validation)
     joint_classes = heads if settings.multiclass == "joint" else 0
     heads = 1 if joint_classes else heads
+    given = getattr(inference, "block_rows", "auto")
+    wish = None if given == "auto" else int(given)
+    blocks = block_sizes(wish, rows.n_rows)
     return make_plan(
         Demand(
             rows,
@@ -144,6 +163,8 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
             criterion_rows=min(SAMPLE_ROWS, rows.n_rows) if settings.learning in BY_CRITERION else 0,
             criterion_active=SAMPLE_ACTIVE,
             joint_classes=joint_classes,
+            block_sizes=blocks if isinstance(inference, Local) else None,
+            blocks_may_shrink=wish is None,
             row_bytes=8 * (3 * named + (0 if settings.sample_weight is None else rows.n_rows)),
         ),
         settings.memory_budget,
@@ -161,9 +182,11 @@ def _prepared(rows: Rows, task: Task, settings: FitSettings) -> tuple[MemoryPlan
         logger.info("memory plan\n%s", plan)
     if is_cold():
         logger.info("compiling numerics: once on this machine, up to half a minute")
+    task = task_of(task, settings.likelihood)
     prepared = prepare(rows.cut(plan.span_rows), task, settings.standardize, pass_settings(plan, settings))
     if isinstance(prepared.targets, RealTargets):
         refuse_for_real_targets(settings)
+        prepared = replace(prepared, targets=_encoding(prepared.targets, settings.likelihood))
     heads = n_heads(prepared.targets)
     if heads > 1 and not is_open:
         plan = plan_fit(rows, settings, heads)
@@ -174,6 +197,14 @@ def _prepared(rows: Rows, task: Task, settings: FitSettings) -> tuple[MemoryPlan
             "n_active=%d is more than there are rows: all %d are used", settings.n_active, rows.n_rows
         )
     return plan, prepared
+
+
+def _encoding(targets: RealTargets, likelihood: Likelihood | None) -> RealTargets:
+    """How real targets are passed to a likelihood: scaled, or as they are."""
+    if likelihood is None:
+        return targets
+    shift, scale = (targets.shift, targets.scale) if likelihood.scales_targets else (0.0, 1.0)
+    return RealTargets(shift, scale, *likelihood.domain)
 
 
 def _make_problem(
@@ -195,11 +226,16 @@ def _make_problem(
     )
 
 
-def _likelihoods(prepared: Prepared, likelihood: Likelihood | None) -> tuple[Likelihood, ...]:
-    """One likelihood per head: as given, else Gaussian, or probit with a bias from the class's share."""
+def _likelihoods(problem: Problem, likelihood: Likelihood | None) -> tuple[Likelihood, ...]:
+    """One likelihood per head: as given, else Gaussian, or probit with a bias from the class's share.
+
+    What a given likelihood leaves open is chosen by the targets of the sample.
+    """
+    prepared = problem.prepared
     heads = n_heads(prepared.targets)
     if likelihood is not None:
-        return (likelihood,) * heads
+        targets = problem.sample.targets[problem.sample_order()]
+        return tuple(likelihood.started(problem.head_targets(targets, head)) for head in range(heads))
     if isinstance(prepared.targets, RealTargets):
         return (Gaussian(noise=0.1),)
     counts = prepared.class_counts
@@ -210,9 +246,9 @@ def _likelihoods(prepared: Prepared, likelihood: Likelihood | None) -> tuple[Lik
 def _model(problem: Problem, draft: Draft) -> Model:
     """The posterior in the precision of its passes, with what is needed to read rows and to predict."""
     if draft.sweeps is None:
-        posterior = make_snapshot(draft)
+        snapshot: Any = problem.in_pass_precision(make_snapshot(draft))
     else:
-        posterior = draft.sweeps.snapshot(draft.kernel, inducing_of(draft), draft.calibrations)
+        snapshot = draft.sweeps.model_snapshot(problem, draft)
     prepared = problem.prepared
     predictive: ClassPredictive | RealPredictive
     if isinstance(prepared.targets, RealTargets):
@@ -221,7 +257,6 @@ def _model(problem: Problem, draft: Draft) -> Model:
         predictive = class_predictive(draft.likelihoods, problem.n_heads)
     sets = [draft.actives[heads[0]] for heads in problem.groups]
     rows = np.concatenate([active.rows[: active.count] for active in sets])
-    snapshot = problem.in_pass_precision(posterior)
     # Inducing inputs that are no rows of the store are not named among them.
     return Model(prepared.standardizer, prepared.targets, snapshot, predictive, rows[rows >= 0])
 

@@ -85,6 +85,11 @@ class Trial(NamedTuple):
         return {"stage": "trial", **self._asdict()}
 
 
+def trial_folder(checkpoint: Any, identity: Mapping[str, Any] | None = None) -> CheckpointFolder:
+    """Where a verdict is kept, beside the checkpoints of the fit."""
+    return CheckpointFolder(Path(checkpoint) / "trial", identity=identity)
+
+
 def settle(
     prepared: Prepared,
     plan: MemoryPlan,
@@ -104,7 +109,7 @@ def settle(
         return options[0].settings, None
     folder = None
     if settings.checkpoint is not None:
-        folder = CheckpointFolder(Path(settings.checkpoint) / "trial", identity=identity)
+        folder = trial_folder(settings.checkpoint, identity)
     saved = None if folder is None else folder.latest()
     names = [option.name for option in options]
     trial = _held(prepared, plan, settings, names, fit) if saved is None else Trial(**saved.header)
