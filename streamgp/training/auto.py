@@ -129,6 +129,11 @@ def _can_be_local(settings: FitSettings, shape: Shape) -> bool:
     return narrow and not weighted
 
 
+def _needs_inducing(settings: FitSettings, shape: Shape) -> bool:
+    """For classes, whose mode costs little; for real targets only where blocks, which contain it, cannot be."""
+    return shape.n_classes > 0 or not _can_be_local(settings, shape)
+
+
 def _can_be_joint(settings: FitSettings, shape: Shape) -> bool:
     return shape.n_classes > 0 and not isinstance(settings.likelihood, Likelihood)
 
@@ -140,6 +145,6 @@ METHODS = (
         _linear,
         lambda settings, shape: True,
     ),
-    Method("inducing inputs", lambda settings, shape: True, _inducing, _can_be_joint),
+    Method("inducing inputs", _needs_inducing, _inducing, _can_be_joint),
     Method("local blocks", _can_be_local, _blocks, lambda settings, shape: False),
 )

@@ -58,9 +58,12 @@ def test_only_what_is_left_out_is_open():
 def test_candidates_go_from_simple_to_large_and_leave_nothing_open():
     for classes in (0, 2, 5):
         found = candidates(settings(), Shape(20_000, 8, classes))
-        assert [option.name for option in found][:2] == ["linear model", "inducing inputs"]
+        names = ["linear model", "inducing inputs", "local blocks"]
+        assert [option.name for option in found] == (names if classes else names[::2])
         assert not any(option.settings.method_is_open or option.settings.size_is_open for option in found)
-        assert {option.settings.multiclass for option in found[:2]} == {"joint" if classes else "auto"}
+        assert {option.settings.multiclass for option in found[:-1]} == {"joint" if classes else "auto"}
+    wide = candidates(settings(), Shape(20_000, 500, 0))
+    assert [option.name for option in wide] == ["linear model", "inducing inputs"]
 
 
 def test_a_kernel_or_likelihood_that_is_given_is_kept():
