@@ -33,6 +33,7 @@ class Model:
             "columns": [[head.columns.start, head.columns.stop] for head in heads],
             "calibrations": [list(head.calibration) for head in heads],
             "residuals": [head.residual for head in heads],
+            "combination": [list(each) for each in getattr(self.predictive, "combination", ())],
         }
         arrays: dict[str, Array] = {
             "shift": self.standardizer.shift,
@@ -73,10 +74,10 @@ class Model:
         targets: Targets
         predictive: ClassPredictive | RealPredictive
         if "classes" in arrays:
-            targets, predictive = (
-                ClassTargets(arrays["classes"]),
-                class_predictive(likelihoods, len(arrays["classes"])),
-            )
+            # Models of the first version have no combination.
+            combination = tuple(Calibration(*each) for each in header.get("combination", ()))
+            targets = ClassTargets(arrays["classes"])
+            predictive = class_predictive(likelihoods, len(targets.classes), combination)
         else:
             targets = RealTargets(*header["targets"])
             predictive = RealPredictive(likelihoods[0], targets)

@@ -30,7 +30,7 @@ from streamgp.posterior.calibration import UNCALIBRATED
 from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive, class_predictive
 from streamgp.settings import FitSettings, refuse_for_real_targets
-from streamgp.training.heads import inducing_of, make_snapshot
+from streamgp.training.heads import snapshot_of
 from streamgp.training.learn.criterion import SAMPLE_ACTIVE, SAMPLE_ROWS, TUNING_ACTIVE
 from streamgp.training.plan import Demand, MemoryPlan, make_plan
 from streamgp.training.prepare import Prepared, prepare
@@ -186,16 +186,12 @@ def _likelihoods(prepared: Prepared, likelihood: Likelihood | None) -> tuple[Lik
 
 def _model(problem: Problem, draft: Draft) -> Model:
     """The posterior in the precision of its passes, with what is needed to read rows and to predict."""
-    if draft.sweeps is None:
-        posterior = make_snapshot(draft)
-    else:
-        posterior = draft.sweeps.snapshot(draft.kernel, inducing_of(draft), draft.calibrations)
-    prepared = problem.prepared
+    prepared, posterior = problem.prepared, snapshot_of(draft)
     predictive: ClassPredictive | RealPredictive
     if isinstance(prepared.targets, RealTargets):
         predictive = RealPredictive(draft.likelihoods[0], prepared.targets)
     else:
-        predictive = class_predictive(draft.likelihoods, problem.n_heads)
+        predictive = class_predictive(draft.likelihoods, problem.n_heads, draft.combination)
     sets = [draft.actives[heads[0]] for heads in problem.groups]
     rows = np.concatenate([active.rows[: active.count] for active in sets])
     snapshot = problem.in_pass_precision(posterior)

@@ -14,7 +14,7 @@ from streamgp.likelihoods import JointLikelihood, Logit, Softmax
 from streamgp.selection import FPASS, IVM, PASS, EvidenceGain, Kmeans, Random
 from streamgp.selection.predictive import REAL_UPDATES
 from streamgp.settings import ADF, EP, FITC, FitSettings, Inference, Selection
-from streamgp.training.calibrate import calibration, point_calibration
+from streamgp.training.calibrate import calibration, combination, point_calibration
 from streamgp.training.infer.active import propagate_actives
 from streamgp.training.infer.all_rows import sweep_all_rows
 from streamgp.training.infer.approximation import choose_approximation
@@ -84,6 +84,7 @@ class Choices:
     starts: Starts | None
     sizes: Sizes
     likelihoods: tuple[Any, ...] = ()
+    has_many_classes: bool = False
 
 
 Compose = Callable[[Choices], Recipe]
@@ -128,6 +129,7 @@ def resolve(settings: FitSettings, traits: Traits) -> Choices:
         starts=None if settings.kernel is not None else starts,
         sizes=FOR_CLASSES if classes else FOR_REAL_TARGETS,
         likelihoods=_joint_likelihoods(settings, traits),
+        has_many_classes=traits.n_heads > 1,
     )
 
 
@@ -256,6 +258,11 @@ def _select(choices: Choices) -> Recipe:
     return SELECT[type(choices.selection)](choices)
 
 
+def _combine(choices: Choices) -> Recipe:
+    # Probabilities of one class against the rest, normalised, are not yet those of classes.
+    return (combination(),) if choices.has_many_classes else ()
+
+
 def _with_active_set(choices: Choices) -> Recipe:
     calibrated = (calibration(),) if choices.inference.calibrate else ()
     return (
@@ -263,6 +270,7 @@ def _with_active_set(choices: Choices) -> Recipe:
         *_select(choices),
         *SITES[type(choices.inference)](choices),
         *calibrated,
+        *(_combine(choices) if calibrated else ()),
     )
 
 
@@ -274,6 +282,7 @@ def _over_all_rows(choices: Choices) -> Recipe:
         *AFTER_INDUCING.get(choices.learning, _nothing)(choices),
         choose_approximation(inference, refit=choices.learning != "none"),
         sweep_all_rows(inference),
+        *_combine(choices),
     )
 
 
