@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import re
 import sys
 
@@ -53,6 +54,24 @@ def format_size(size: float) -> str:
             return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
         size /= 1024
     return f"{size:.1f} TiB"
+
+
+def physical_memory() -> int | None:
+    """Bytes of memory that this machine has; None where the system does not tell."""
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not on Windows
+        return None
+
+
+def refuse_impossible(budget: int) -> None:
+    """Refuse a budget beyond the memory of the machine: a plan would count on what is not there."""
+    there = physical_memory()
+    if there is not None and budget > there:
+        raise BudgetError(
+            f"a memory budget of {format_size(budget)} is more than this machine has ({format_size(there)}): "
+            f"give memory_budget='{there // 2**21}MiB' or less"
+        )
 
 
 def peak_memory() -> int:

@@ -55,6 +55,10 @@ class DataWarning(UserWarning):
     """The data can be used, but not as efficiently, or not as meant."""
 
 
+class NothingLearnedWarning(UserWarning):
+    """A fitted model is no better than one that knows nothing but the targets' distribution."""
+
+
 class ModelFileError(StreamGPError, ValueError):
     """A saved record cannot be written as asked, or is absent, damaged, newer, or of another kind."""
 

@@ -15,11 +15,13 @@ import numpy as np
 from streamgp.arrays import FloatArray
 from streamgp.budget import parse_size
 from streamgp.data.standardize import Standardize
+from streamgp.data.targets import Task
 from streamgp.errors import ParameterError
 from streamgp.inference.inducing.basis import Approximation
-from streamgp.kernels import Kernel, kernel_from_json
-from streamgp.likelihoods import JointLikelihood, Likelihood, likelihood_from_json
+from streamgp.kernels import NAMED_KERNELS, Kernel, kernel_from_json
+from streamgp.likelihoods import NAMED_LIKELIHOODS, JointLikelihood, Likelihood, likelihood_from_json
 from streamgp.passes.progress import Progress
+from streamgp.passes.run import check_client
 from streamgp.posterior import Precision
 from streamgp.posterior.precision import check_precision
 from streamgp.selection import FPASS, IVM, PASS, EvidenceGain, Kmeans, Random
@@ -189,6 +191,11 @@ def fit_settings(parameters: dict[str, Any], seed: int, sample_weight: Any = Non
             "selection": selection,
             "inference": _inference(parameters["inference"], selection),
             "multiclass": _one_of("multiclass", parameters.get("multiclass", "auto"), MULTICLASS),
+            "kernel": _value("kernel", parameters["kernel"], Kernel, NAMED_KERNELS),
+            "likelihood": _value(
+                "likelihood", parameters["likelihood"], Likelihood | JointLikelihood, NAMED_LIKELIHOODS
+            ),
+            "client": None if parameters["client"] is None else check_client(parameters["client"]),
             "learning": _one_of("learn_hyperparameters", parameters["learn_hyperparameters"], LEARNING),
             "class_weight": parameters.get("class_weight"),
             "memory_budget": parse_size(parameters["memory_budget"]),
@@ -275,6 +282,22 @@ def refuse_for_real_targets(settings: FitSettings) -> None:
             )
 
 
+def task_of(task: Task, likelihood: Any) -> Task:
+    """The task, which a likelihood decides where it is left open; a contradiction is refused."""
+    if likelihood is None:
+        return task
+    classes = isinstance(likelihood, JointLikelihood) or likelihood.is_classification
+    if task == "auto":
+        return "classification" if classes else "regression"
+    if classes != (task == "classification"):
+        kind = "classes" if classes else "numbers"
+        raise ParameterError(
+            f"likelihood={likelihood!r} is for {kind}, but the task is {task}: leave the likelihood out, or "
+            f"use the other estimator"
+        )
+    return task
+
+
 def _count(name: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
         raise ParameterError(f"{name} must be an integer of at least 1, not {value!r}")
@@ -305,6 +328,19 @@ def _chosen(name: str, value: Any, known: dict[str, Any]) -> Any:
         objects = ", ".join(f"{kind.__name__}(...)" for kind in known.values())
         raise ParameterError(f"{name}={value!r} is not known; use {words}, or settings: {objects}")
     return known[value]()
+
+
+def _value(name: str, value: Any, kind: Any, known: dict[str, Any]) -> Any:
+    """A kernel or likelihood as given, or that of a name."""
+    if value is None or isinstance(value, kind):
+        return value
+    if isinstance(value, str) and value in known:
+        return known[value]()
+    kinds = ", ".join(f"{each.__name__}(...)" for each in known.values())
+    raise ParameterError(
+        f"{name}={value!r} is not known; use one of streamgp.{name}s: {kinds}, or a name: "
+        f"{', '.join(map(repr, known))}"
+    )
 
 
 def _inference(value: Any, selection: Selection) -> Inference:

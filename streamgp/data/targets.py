@@ -38,14 +38,35 @@ class ClassTargets:
 
 @dataclass(frozen=True)
 class RealTargets:
-    """y ↦ (y − shift) / scale, so that a kernel variance near 1 is a sensible start."""
+    """y ↦ (y − shift) / scale, so that a kernel variance near 1 is a sensible start.
+
+    Targets that must not be scaled, such as counts, have shift 0 and scale 1; those below ``lowest``, above
+    ``highest`` or, where all are ``whole``, between two numbers are refused.
+    """
 
     shift: float
     scale: float
+    lowest: float = -np.inf
+    highest: float = np.inf
+    whole: bool = False
 
     def encode(self, targets: Array) -> FloatArray:
-        """Targets of mean 0 and variance 1."""
-        return (np.asarray(targets, np.float64) - self.shift) / self.scale
+        """Targets of mean 0 and variance 1, or as they are."""
+        values = np.asarray(targets, np.float64)
+        self._check(values)
+        return (values - self.shift) / self.scale
+
+    def _check(self, values: FloatArray) -> None:
+        if self.lowest == -np.inf and self.highest == np.inf and not self.whole:
+            return
+        bad = (values < self.lowest) | (values > self.highest)
+        bad |= self.whole & (values != np.floor(values))
+        if np.any(bad):
+            kind = "whole numbers" if self.whole else "numbers"
+            raise TargetError(
+                f"found target {values[bad][0]:g}, but the likelihood is for {kind} from {self.lowest:g} to "
+                f"{self.highest:g}: give another likelihood, or correct the targets"
+            )
 
 
 Targets = ClassTargets | RealTargets

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
@@ -33,7 +34,7 @@ from streamgp.persistence import record_digest, write_record
 from streamgp.posterior import Marginals, Precision
 from streamgp.posterior.model import Model
 from streamgp.settings import Inference, Selection, fit_settings, parameter_to_json
-from streamgp.training.fit import Fitted, fit
+from streamgp.training.fit import Fitted, fit, resumed_seed
 from streamgp.training.plan import Demand, make_plan
 from streamgp.training.preview import Preview, preview
 
@@ -179,6 +180,19 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.warm_start = warm_start
+
+    def __sklearn_clone__(self) -> Self:
+        """A copy that uses the same client: a connection cannot be copied."""
+        bare = copy(self)
+        bare.client = None
+        cloned: Self = super(StreamGPEstimator, bare).__sklearn_clone__()
+        cloned.client = self.client
+        return cloned
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled: everything but the client, which another process cannot use."""
+        state: dict[str, Any] = super().__getstate__()
+        return {**state, "client": None} if "client" in state else state
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; ``deep`` adds the fields of kernel, likelihood and settings objects."""
@@ -393,7 +407,8 @@ def fit_store(
     if estimator.warm_start and hasattr(estimator, "kernel_"):
         parameters["kernel"] = estimator.kernel_
     with running(estimator.n_jobs, estimator.verbose):
-        settings = fit_settings(parameters, _seed(estimator.random_state), weight)
+        seed = resumed_seed(estimator.checkpoint) if estimator.random_state is None else None
+        settings = fit_settings(parameters, _seed(estimator.random_state) if seed is None else seed, weight)
         return fit(open_rows(store, x, y, allow_missing_chunks=allow_missing_chunks), task, settings)
 
 

@@ -9,16 +9,22 @@ from typing import Any, Self
 import dask.array
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamgp.arrays import Array
 from streamgp.data.lazy import as_dask, is_lazy
 from streamgp.data.rows import Names, Store
 from streamgp.estimators.base import StreamGPEstimator
+from streamgp.likelihoods import Ordinal
 from streamgp.passes import RealEvaluation
 from streamgp.passes.scores import RealScore
 from streamgp.posterior import Marginals
 from streamgp.posterior.predictive import RealPredictive
+
+
+def _is_ordinal(estimator: StreamGPRegressor) -> bool:
+    return isinstance(getattr(estimator, "likelihood_", estimator.likelihood), Ordinal)
 
 
 class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc]
@@ -32,7 +38,8 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to arrays in memory, or to Dask arrays; ``sample_weight`` as for :meth:`fit_stream`.
 
-        Targets are centred and scaled, predictions mapped back.
+        Targets are centred and scaled, predictions mapped back; counts and ordered categories
+        (``likelihood=Poisson()``, ``Ordinal(5)``) are taken as they are.
         """
         if not is_lazy(X):
             X, y = validate_data(self, X, y, dtype="numeric", y_numeric=True)
@@ -57,6 +64,15 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
             return self._predictive.latent_mean(self._marginals(X, with_variance=False))
         mean, variance = self._predictive.predict(self._marginals(X))
         return (mean, np.sqrt(variance)) if return_std else mean
+
+    @available_if(_is_ordinal)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Array:
+        """Probability of every category, (n, categories): where the likelihood is ``Ordinal``."""
+        likelihood = self._predictive.likelihood
+        assert isinstance(likelihood, Ordinal)
+        mean, variance = self._marginals(X)
+        assert variance is not None
+        return likelihood.category_probabilities(mean[:, 0], variance[:, 0])
 
     def _mean_and_deviation(self, X: Array) -> Array:
         return np.column_stack(self.predict(X, return_std=True))

@@ -11,11 +11,12 @@ from streamgp.kernels.base import Kernel
 from streamgp.kernels.composite import Product, Sum
 from streamgp.kernels.constant import Constant, White
 from streamgp.kernels.inner_product import Linear, Polynomial
-from streamgp.kernels.serialization import kernel_from_json
+from streamgp.kernels.serialization import NAMED_KERNELS, kernel_from_json
 from streamgp.kernels.stationary import RBF, Matern12, Matern32, Matern52
 from streamgp.kernels.tiles import Prepared
 
 __all__ = [
+    "NAMED_KERNELS",
     "RBF",
     "Constant",
     "Kernel",

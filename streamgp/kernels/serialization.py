@@ -16,6 +16,11 @@ _KINDS: dict[str, type[Kernel]] = {
     for kind in (RBF, Matern12, Matern32, Matern52, Linear, Polynomial, Constant, White, Sum, Product)
 }
 
+NAMED_KERNELS: dict[str, type[Kernel]] = {
+    kind.__name__.lower(): kind for kind in (RBF, Matern12, Matern32, Matern52, Linear, Constant, White)
+}
+"""Kernels that can be asked for by name, with their default parameters."""
+
 
 def kernel_from_json(record: dict[str, Any]) -> Kernel:
     """The kernel whose :meth:`~streamgp.kernels.Kernel.to_json` gave this record.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,14 @@ import numpy.typing as npt
 from streamgp.arrays import FloatArray
 from streamgp.errors import ParameterError
 from streamgp.likelihoods.parameters import Parametric
+
+
+class Domain(NamedTuple):
+    """Targets that a likelihood is for: from ``lowest`` to ``highest``, ``whole`` numbers only or all."""
+
+    lowest: float = -math.inf
+    highest: float = math.inf
+    whole: bool = False
 
 
 class TiltedMoments(NamedTuple):
@@ -65,8 +74,23 @@ class Likelihood(Parametric):
     """
 
     is_classification = False
+    scales_targets = True
+    """Whether real targets may be shifted to mean 0 and scaled to variance 1; counts and categories may not.
+    A likelihood that takes targets as they are has the constant of the latent function among its parameters.
+    """
+    expects_outliers = False
+    """Whether targets far from all others are noise, not news."""
     family: int | None = None
     """Code by which compiled loops know this likelihood (``streamgp.numerics.moments``), or None."""
+
+    @property
+    def domain(self) -> Domain:
+        """Targets that it is for: all real numbers, unless said otherwise."""
+        return Domain()
+
+    def started(self, targets: FloatArray) -> Self:
+        """The likelihood that learning starts from: what was left open is chosen by some targets, (c,)."""
+        return self
 
     @abstractmethod
     def tilted_moments(

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import minimize_scalar
 
 from streamgp.arrays import FloatArray
 from streamgp.errors import ParameterError
 from streamgp.likelihoods.base import Likelihood, TiltedMoments, TiltedSites, as_rows
 from streamgp.likelihoods.integrand import Density, DensityFunction
-from streamgp.likelihoods.parameters import Parameter, checked_number
+from streamgp.likelihoods.parameters import BIAS, Parameter, checked_number
 from streamgp.likelihoods.quadrature import (
     quadrature_moments,
     quadrature_sites,
@@ -28,6 +29,8 @@ ParametricFunction = Callable[..., npt.NDArray[np.floating]]
 
 # Fourth-order central difference in a parameter: truncation δ⁴ and rounding ε/δ meet near here.
 _PARAMETER_STEP = 2.0**-9
+START_ROWS = 1000
+"""Targets that choose the bias from which learning starts."""
 
 
 def _checked_parameters(
@@ -68,6 +71,12 @@ class Custom(Likelihood):
         only for ``predictive_mean`` and ``predictive_variance`` of a regression.
     is_classification
         Whether the targets are −1 and +1.
+    scales_targets
+        Whether real targets may be shifted to mean 0 and scaled to variance 1. By default they are passed as
+        they are, which counts or positive numbers need. Then the latent function has a constant ``bias``,
+        learned with the parameters (unless one of them has this name): functions are called with f + bias.
+    bias
+        That constant; None: the one of largest likelihood where a fit starts.
 
     Examples
     --------
@@ -87,6 +96,8 @@ class Custom(Likelihood):
     target_mean: ParametricFunction | None
     target_variance: ParametricFunction | None
     is_classification: bool = False
+    scales_targets: bool = False
+    bias: float | None = None
 
     def __init__(
         self,
@@ -101,6 +112,8 @@ class Custom(Likelihood):
         target_mean: ParametricFunction | None = None,
         target_variance: ParametricFunction | None = None,
         is_classification: bool = False,
+        scales_targets: bool = False,
+        bias: float | None = None,
     ) -> None:
         if not callable(log_density):
             raise ParameterError(
@@ -122,19 +135,37 @@ class Custom(Likelihood):
             "target_mean": target_mean,
             "target_variance": target_variance,
             "is_classification": bool(is_classification),
+            "scales_targets": bool(scales_targets),
+            "bias": None if bias is None else checked_number(f"likelihood {name!r}", "bias", bias),
         }
         for key, value in fields.items():
             object.__setattr__(self, key, value)
+        if bias is not None and not self.has_bias:
+            raise ParameterError(
+                f"bias of likelihood {name!r} is {bias!r}; classes, scaled targets and likelihoods with a "
+                f"parameter of that name have no other."
+            )
+
+    @property
+    def has_bias(self) -> bool:
+        """Whether a constant of the latent function is learned."""
+        taken = "bias" in dict(self.parameter_values)
+        return not (self.is_classification or self.scales_targets or taken)
+
+    @property
+    def _shift(self) -> float:
+        return 0.0 if self.bias is None else self.bias
 
     def __repr__(self) -> str:
         values = "".join(f", {key}={value!r}" for key, value in self.parameter_values)
-        return f"Custom({self.name!r}{values})"
+        bias = "" if self.bias is None else f", bias={self.bias!r}"
+        return f"Custom({self.name!r}{values}{bias})"
 
     @property
     def parameter_table(self) -> tuple[tuple[Parameter, float], ...]:
-        """The parameters of the density, without bounds or priors of their own."""
+        """The parameters of the density, without bounds or priors of their own, and the bias."""
         limit = math.log(1e6)
-        return tuple(
+        own = tuple(
             (
                 Parameter(key, True, -limit, limit)
                 if key in self.positive
@@ -143,13 +174,16 @@ class Custom(Likelihood):
             )
             for key, value in self.parameter_values
         )
+        return (*own, (BIAS, self._shift)) if self.has_bias else own
 
     def with_values(self, values: Mapping[str, float]) -> Custom:
         """The same likelihood with other parameters."""
+        known = {**dict(self.parameter_values), **values}
+        bias = known.pop("bias", self.bias) if self.has_bias else None
         return Custom(
             self.log_density,
             self.name,
-            {**dict(self.parameter_values), **values},
+            known,
             positive=self.positive,
             score=self.score,
             score_derivative=self.score_derivative,
@@ -157,11 +191,31 @@ class Custom(Likelihood):
             target_mean=self.target_mean,
             target_variance=self.target_variance,
             is_classification=self.is_classification,
+            scales_targets=self.scales_targets,
+            bias=bias,
         )
 
+    def started(self, targets: FloatArray) -> Custom:
+        """With the bias that makes some targets most likely, all with the same latent value."""
+        if not self.has_bias or self.bias is not None:
+            return self
+        some = np.asarray(targets[:START_ROWS], np.float64)
+        density = self._density()
+
+        def misfit(bias: float) -> float:
+            return -float(density.values(some, np.full_like(some, bias))[0].sum())
+
+        with np.errstate(all="ignore"):
+            grid = np.linspace(BIAS.lower, BIAS.upper, 121)
+            best = grid[int(np.argmin([misfit(bias) for bias in grid]))]
+            found = minimize_scalar(misfit, bounds=(best - 1.0, best + 1.0), method="bounded")
+        return self.with_values({"bias": float(np.clip(found.x, BIAS.lower, BIAS.upper))})
+
     def _bound(self, function: ParametricFunction) -> DensityFunction:
-        values = dict(self.parameter_values)
-        return lambda targets, latent: function(targets, latent, **values)
+        values, shift = dict(self.parameter_values), self._shift
+        if shift == 0.0:
+            return lambda targets, latent: function(targets, latent, **values)
+        return lambda targets, latent: function(targets, latent + shift, **values)
 
     def _density(self, power: float = 1.0) -> Density:
         return Density(
@@ -200,7 +254,10 @@ class Custom(Likelihood):
             derivative, values = self.parameter_derivative, dict(self.parameter_values)
             # By the logarithm of a positive parameter: its derivative times its value.
             factor = value if key in self.positive else 1.0
-            return lambda targets, latent: factor * np.asarray(derivative(targets, latent, **values)[key])
+            shift = self._shift
+            return lambda targets, latent: (
+                factor * np.asarray(derivative(targets, latent + shift, **values)[key])
+            )
 
         def difference(targets: FloatArray, latent: FloatArray) -> FloatArray:
             step = _PARAMETER_STEP * (1.0 if key in self.positive else max(1.0, abs(value)))
@@ -227,7 +284,10 @@ class Custom(Likelihood):
         """
         target, mean, variance = as_rows(targets, latent_mean, latent_variance)
         functions = [self._derivative_in(entry) for entry in range(len(self.parameter_values))]
-        return power * tilted_quadrature(self._density(power), target, mean, variance, functions).expectations
+        found = tilted_quadrature(self._density(power), target, mean, variance, functions)
+        by_parameter = power * found.expectations
+        # Bias and latent mean enter as a sum.
+        return np.vstack([by_parameter, found.log_z_slope]) if self.has_bias else by_parameter
 
     def predictive_mean(self, latent_mean: npt.ArrayLike, latent_variance: npt.ArrayLike) -> FloatArray:
         """Mean of a new target, (c,): of the two classes, or E[target_mean(f)]."""
@@ -251,8 +311,8 @@ class Custom(Likelihood):
         function: ParametricFunction | None = getattr(self, key)
         if function is None:
             raise ParameterError(f"Likelihood {self.name!r} has no {key}; give Custom(..., {key}=...).")
-        values, known = dict(self.parameter_values), function
-        return lambda latent: np.asarray(known(latent, **values), dtype=np.float64)
+        values, known, shift = dict(self.parameter_values), function, self._shift
+        return lambda latent: np.asarray(known(latent + shift, **values), dtype=np.float64)
 
     def workspace_bytes(self, rows: int, *, power: float = 1.0) -> int:
         """Result, float64 copies of the input, and the nodes of one block of rows."""
@@ -267,4 +327,6 @@ class Custom(Likelihood):
             "parameters": dict(self.parameter_values),
             "positive": sorted(self.positive),
             "is_classification": self.is_classification,
+            "scales_targets": self.scales_targets,
+            "bias": self.bias,
         }

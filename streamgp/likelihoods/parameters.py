@@ -28,6 +28,9 @@ class Parameter(NamedTuple):
 
 BIAS = Parameter("bias", positive=False, lower=-30.0, upper=30.0, prior_variance=BIAS_PRIOR_VARIANCE)
 
+# Targets with noise of a scale have variance 1: from a ten-thousandth of their spread to ten times it.
+SCALE = Parameter("scale", positive=True, lower=math.log(1e-4), upper=math.log(10.0))
+
 
 def checked_number(owner: str, name: str, value: object, *, positive: bool = False) -> float:
     """The value as a finite float, above zero if it has to be; anything else raises and names it."""

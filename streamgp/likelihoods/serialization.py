@@ -12,15 +12,33 @@ from streamgp.likelihoods.base import Likelihood
 from streamgp.likelihoods.custom import Custom
 from streamgp.likelihoods.gaussian import Gaussian
 from streamgp.likelihoods.joint import JointLikelihood
+from streamgp.likelihoods.laplace import Laplace
 from streamgp.likelihoods.logit import Logit
 from streamgp.likelihoods.multivariate_probit import MultivariateProbit
+from streamgp.likelihoods.ordinal import Ordinal
+from streamgp.likelihoods.poisson import Poisson
 from streamgp.likelihoods.probit import Probit
 from streamgp.likelihoods.registry import registered
 from streamgp.likelihoods.softmax import Softmax
+from streamgp.likelihoods.student import StudentT
 
 _KINDS: dict[str, type[Likelihood | JointLikelihood]] = {
-    kind.__name__: kind for kind in (Probit, Gaussian, Logit, MultivariateProbit, Softmax)
+    kind.__name__: kind
+    for kind in (
+        Probit,
+        Gaussian,
+        Logit,
+        MultivariateProbit,
+        Softmax,
+        Poisson,
+        StudentT,
+        Laplace,
+        Ordinal,
+    )
 }
+
+NAMED_LIKELIHOODS = {name.lower(): kind for name, kind in _KINDS.items()}
+"""Likelihoods that can be asked for by name, with their default parameters."""
 
 
 def _is_log_density(function: Callable[..., Any]) -> bool:
@@ -35,15 +53,30 @@ def _is_log_density(function: Callable[..., Any]) -> bool:
 
 
 def _custom(
-    name: str, parameters: Mapping[str, float], positive: list[str], is_classification: bool
+    name: str,
+    parameters: Mapping[str, float],
+    positive: list[str],
+    is_classification: bool,
+    scales_targets: bool = True,  # as in the first models
+    bias: float | None = None,
 ) -> Likelihood:
     source = registered(name)
+    constant = {} if bias is None else {"bias": bias}
     if isinstance(source, Custom):
-        return source.with_values(parameters)
+        return source.with_values({**parameters, **constant})
     assert callable(source)
     if _is_log_density(source):
-        return Custom(source, name, parameters, positive=tuple(positive), is_classification=is_classification)
+        return Custom(
+            source,
+            name,
+            parameters,
+            positive=tuple(positive),
+            is_classification=is_classification,
+            scales_targets=scales_targets,
+            bias=bias,
+        )
     made = source(**parameters)
+    made = made.with_values(constant) if constant and isinstance(made, Custom) else made
     if not isinstance(made, Likelihood):
         raise ParameterError(
             f"The factory registered as {name!r} returned {made!r}; it must return a likelihood."

@@ -19,7 +19,9 @@ from streamgp.budget import format_size
 from streamgp.data import Rows
 from streamgp.errors import BudgetError, CheckpointError, ParameterError
 from streamgp.passes.run import find_client
+from streamgp.persistence.lock import LockedError, is_abandoned, locked
 
+_PREFIX = "streamgp-sites-"
 GENERATIONS = 3
 """Kept at once: the one being written, the one being read, and that of the checkpoint before."""
 
@@ -81,20 +83,31 @@ def scratch_space(scratch: Any, checkpoint: Any, needed: int, client: Any) -> It
     """
     place = _place(scratch, checkpoint)
     place.mkdir(parents=True, exist_ok=True)
+    sweep_abandoned(place)
     if checkpoint is None:
-        folder = Path(tempfile.mkdtemp(prefix="streamgp-sites-", dir=place))
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
     else:
         name = hashlib.sha256(os.fsencode(os.path.abspath(checkpoint))).hexdigest()[:16]
         folder = place / f"sites-of-{name}"
         folder.mkdir(exist_ok=True)
     finished = False
     try:
-        _check_room(folder, needed)
-        _check_reachable(folder, client)
-        yield Scratch(folder)
+        with locked(folder):
+            _check_room(folder, needed)
+            _check_reachable(folder, client)
+            yield Scratch(folder)
         finished = True
+    except LockedError as error:
+        raise CheckpointError(f"the sites in {str(folder)!r} are in use by {error}") from error
     finally:
         if finished or checkpoint is None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def sweep_abandoned(place: Path) -> None:
+    """Remove the sites of fits that were killed: of this machine, without a checkpoint to go on from."""
+    for folder in place.glob(f"{_PREFIX}*"):
+        if is_abandoned(folder):
             shutil.rmtree(folder, ignore_errors=True)
 
 

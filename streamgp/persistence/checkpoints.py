@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,8 +13,9 @@ from typing import Any, NamedTuple
 from streamgp.arrays import Array
 from streamgp.errors import CheckpointError, ModelFileError, ParameterError
 from streamgp.persistence.atomic import discard, flush, replace_text, unfinished_in
+from streamgp.persistence.lock import LockedError, locked
 from streamgp.persistence.plain import plain_json
-from streamgp.persistence.records import Arrays, read_record, write_record
+from streamgp.persistence.records import Arrays, read_header, read_record, write_record
 
 KIND = "checkpoint"
 LATEST = "LATEST"
@@ -70,6 +72,34 @@ class CheckpointFolder:
         kept = sorted(number for number in steps if number <= step)[-self.keep :]
         for number in steps.keys() - set(kept):
             discard(steps[number])
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other processes out of the folder, which is made where it is not there yet."""
+        folder = Path(self.path)
+        if folder.is_file():
+            raise CheckpointError(f"{str(folder)!r} is a file; give the name of a folder for checkpoints")
+        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            with locked(folder):
+                yield
+        except LockedError as error:
+            raise CheckpointError(
+                f"the checkpoint folder {str(folder)!r} is in use by {error}: wait for it to end, or give "
+                f"another folder as checkpoint="
+            ) from error
+
+    def stored_identity(self) -> dict[str, Any] | None:
+        """The identity of the newest step that can be read, or None; no array is read."""
+        folder = Path(self.path)
+        steps = _steps(folder) if folder.is_dir() else {}
+        for number in sorted(steps, reverse=True):
+            try:
+                found = read_header(steps[number], kind=KIND)["identity"]
+            except (ModelFileError, KeyError, TypeError):
+                continue
+            return found if isinstance(found, dict) else None
+        return None
 
     def latest(self) -> Checkpoint | None:
         """The newest complete checkpoint, or None where there is none yet.

@@ -80,13 +80,17 @@ def read_record(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, A
     """
     source = _local(path)
     with _opened(source) as group:
-        manifest = _manifest(group, source)
-        if manifest["kind"] != kind:
-            raise ModelFileError(
-                f"{str(source)!r} holds a {manifest['kind']}, not a {kind}; give the path of a {kind}"
-            )
+        manifest = _manifest_of_kind(group, source, kind)
         arrays = {name: _read_array(group, name, entry, source) for name, entry in manifest["arrays"].items()}
     return manifest["header"], arrays
+
+
+def read_header(path: str | os.PathLike[str], *, kind: str) -> dict[str, Any]:
+    """Header of a record, as :func:`read_record` gives it; its arrays are not read."""
+    source = _local(path)
+    with _opened(source) as group:
+        header: dict[str, Any] = _manifest_of_kind(group, source, kind)["header"]
+    return header
 
 
 def is_record(path: str | os.PathLike[str]) -> bool:
@@ -203,6 +207,15 @@ def _check_zip(source: Path) -> None:
         else:
             found = "is not a zip file; give the path of a file saved by streamgp"
         raise ModelFileError(f"{str(source)!r} {found}") from error
+
+
+def _manifest_of_kind(group: zarr.Group, source: Path, kind: str) -> dict[str, Any]:
+    manifest = _manifest(group, source)
+    if manifest["kind"] != kind:
+        raise ModelFileError(
+            f"{str(source)!r} holds a {manifest['kind']}, not a {kind}; give the path of a {kind}"
+        )
+    return manifest
 
 
 def _manifest(group: zarr.Group, source: Path) -> dict[str, Any]:

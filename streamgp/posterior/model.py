@@ -79,7 +79,7 @@ class Model:
             targets = ClassTargets(arrays["classes"])
             predictive = class_predictive(likelihoods, len(targets.classes), combination)
         else:
-            targets = RealTargets(*header["targets"])
+            targets = RealTargets(*header["targets"], *likelihoods[0].domain)
             predictive = RealPredictive(likelihoods[0], targets)
         return Model(
             Standardizer(arrays["shift"], arrays["scale"]),

@@ -11,7 +11,7 @@ from streamgp.data.targets import Targets, head_targets
 from streamgp.errors import ParameterError
 from streamgp.likelihoods import Likelihood
 from streamgp.posterior import Marginals
-from streamgp.selection.scores import SCORES, Score
+from streamgp.selection.scores import SCORES, Score, entropy_reduction, information_gain
 
 HOT_ROWS = 1024
 
@@ -22,8 +22,9 @@ class IVM:
 
     Parameters
     ----------
-    score : {"information_gain", "entropy_reduction"}
-        What the best candidate is best at.
+    score : {"auto", "information_gain", "entropy_reduction"}
+        What the best candidate is best at. "auto": information gain; entropy reduction where the likelihood
+        expects outliers, which are the most surprising rows, and the least worth learning.
     candidates : int, optional
         Size of J. By default, and at most, what the memory budget allows.
     hot : int, optional
@@ -40,7 +41,7 @@ class IVM:
         Sites of less precision are never set.
     """
 
-    score: str = "information_gain"
+    score: str = "auto"
     candidates: int | None = None
     hot: int | None = HOT_ROWS
     delay: int = 32
@@ -49,8 +50,9 @@ class IVM:
     least_precision: float = 1e-10
 
     def __post_init__(self) -> None:
-        if self.score not in SCORES:
-            raise ParameterError(f"score must be one of {', '.join(map(repr, SCORES))}, not {self.score!r}")
+        if self.score not in ("auto", *SCORES):
+            known = ", ".join(map(repr, ("auto", *SCORES)))
+            raise ParameterError(f"score must be one of {known}, not {self.score!r}")
         for name in ("candidates", "hot", "delay"):
             count = getattr(self, name)
             if count is not None and count < 1:
@@ -60,9 +62,10 @@ class IVM:
                 f"retained and refresh are shares between 0 and 1, not {self.retained!r} and {self.refresh!r}"
             )
 
-    @property
-    def score_function(self) -> Score:
-        """The score by its name."""
+    def score_function(self, likelihood: Likelihood) -> Score:
+        """The score by its name, or by the likelihood."""
+        if self.score == "auto":
+            return entropy_reduction if likelihood.expects_outliers else information_gain
         return SCORES[self.score]
 
     def candidate_scores(
@@ -70,7 +73,7 @@ class IVM:
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Scores, −inf where the site would be too flat, and the sites (π, b) that inclusions would set."""
         _, precision, precision_mean = likelihood.tilted_sites(targets, mean, variance)
-        scores = self.score_function(mean, variance, precision, precision_mean)
+        scores = self.score_function(likelihood)(mean, variance, precision, precision_mean)
         eligible = (precision > self.least_precision) & np.isfinite(scores)
         return np.where(eligible, scores, -np.inf), precision, precision_mean
 

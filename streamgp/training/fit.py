@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from streamgp.budget import refuse_impossible
 from streamgp.data import RealTargets, Rows
 from streamgp.data.checksum import rows_checksum
 from streamgp.data.targets import Task, n_heads
@@ -29,14 +30,14 @@ from streamgp.persistence import CheckpointFolder
 from streamgp.posterior.calibration import UNCALIBRATED
 from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive, class_predictive
-from streamgp.settings import FitSettings, refuse_for_real_targets
+from streamgp.settings import FitSettings, refuse_for_real_targets, task_of
 from streamgp.training.heads import snapshot_of
 from streamgp.training.learn.criterion import SAMPLE_ACTIVE, SAMPLE_ROWS, TUNING_ACTIVE
 from streamgp.training.plan import Demand, MemoryPlan, make_plan
 from streamgp.training.prepare import Prepared, prepare
 from streamgp.training.problem import Problem, draw_sample, pass_settings
 from streamgp.training.recipe import BY_CRITERION, Choices, Traits, compose, resolve
-from streamgp.training.scrutiny import warn_of_outliers
+from streamgp.training.scrutiny import judged_by_baseline, warn_of_outliers
 from streamgp.training.stage import Draft, History, Recipe, describe, run
 from streamgp.training.weights import row_weights
 
@@ -58,17 +59,30 @@ class Fitted(NamedTuple):
 def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
     """A model of the rows."""
     settings = replace(settings, progress=Progress.of(settings.progress))
-    problem, recipe, draft = begin(rows, task, settings)
-    folder = None
-    if settings.checkpoint is not None:
-        folder = CheckpointFolder(Path(settings.checkpoint), identity=_identity(problem))
-    needed = problem.plan.scratch_bytes
+    refuse_impossible(settings.memory_budget)
     with ExitStack() as stack:
+        if settings.checkpoint is not None:
+            stack.enter_context(CheckpointFolder(Path(settings.checkpoint)).held())
+        problem, recipe, draft = begin(rows, task, settings)
+        folder = None
+        if settings.checkpoint is not None:
+            folder = CheckpointFolder(Path(settings.checkpoint), identity=_identity(problem))
+        needed = problem.plan.scratch_bytes
         if needed:
             space = scratch_space(settings.scratch, settings.checkpoint, needed, settings.client)
             problem = replace(problem, scratch=stack.enter_context(space))
         draft, history = run(recipe, problem, draft, folder)
-    return Fitted(_model(problem, draft), history, describe(recipe), _about(problem))
+    model = _model(problem, draft)
+    return Fitted(model, judged_by_baseline(problem, model, history), describe(recipe), _about(problem))
+
+
+def resumed_seed(checkpoint: Any) -> int | None:
+    """The seed of the fit that a checkpoint folder holds: it goes on with the same random draws."""
+    if checkpoint is None:
+        return None
+    identity = CheckpointFolder(Path(checkpoint)).stored_identity() or {}
+    seed = str(identity.get("parameters", {}).get("seed", ""))
+    return int(seed) if seed.isdigit() else None
 
 
 def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recipe, Draft]:
@@ -83,7 +97,7 @@ def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recip
     warn_of_outliers(problem)
     draft = Draft(
         choices.default_kernel.default(problem) if settings.kernel is None else settings.kernel,
-        choices.likelihoods or _likelihoods(prepared, settings.likelihood),
+        choices.likelihoods or _likelihoods(problem, settings.likelihood),
         (ActiveSet.empty(0, rows.n_features),) * heads,
         (UNCALIBRATED,) * heads,
     )
@@ -138,9 +152,11 @@ def _prepared(rows: Rows, task: Task, settings: FitSettings) -> tuple[MemoryPlan
     logger.info("memory plan\n%s", plan)
     if is_cold():
         logger.info("compiling numerics: once on this machine, up to half a minute")
+    task = task_of(task, settings.likelihood)
     prepared = prepare(rows.cut(plan.span_rows), task, settings.standardize, pass_settings(plan, settings))
     if isinstance(prepared.targets, RealTargets):
         refuse_for_real_targets(settings)
+        prepared = replace(prepared, targets=_encoding(prepared.targets, settings.likelihood))
     heads = n_heads(prepared.targets)
     if heads > 1:
         plan = plan_fit(rows, settings, heads)
@@ -151,6 +167,14 @@ def _prepared(rows: Rows, task: Task, settings: FitSettings) -> tuple[MemoryPlan
             "n_active=%d is more than there are rows: all %d are used", settings.n_active, rows.n_rows
         )
     return plan, prepared
+
+
+def _encoding(targets: RealTargets, likelihood: Likelihood | None) -> RealTargets:
+    """How real targets are passed to a likelihood: scaled, or as they are."""
+    if likelihood is None:
+        return targets
+    shift, scale = (targets.shift, targets.scale) if likelihood.scales_targets else (0.0, 1.0)
+    return RealTargets(shift, scale, *likelihood.domain)
 
 
 def _make_problem(
@@ -172,11 +196,16 @@ def _make_problem(
     )
 
 
-def _likelihoods(prepared: Prepared, likelihood: Likelihood | None) -> tuple[Likelihood, ...]:
-    """One likelihood per head: as given, else Gaussian, or probit with a bias from the class's share."""
+def _likelihoods(problem: Problem, likelihood: Likelihood | None) -> tuple[Likelihood, ...]:
+    """One likelihood per head: as given, else Gaussian, or probit with a bias from the class's share.
+
+    What a given likelihood leaves open is chosen by the targets of the sample.
+    """
+    prepared = problem.prepared
     heads = n_heads(prepared.targets)
     if likelihood is not None:
-        return (likelihood,) * heads
+        targets = problem.sample.targets[problem.sample_order()]
+        return tuple(likelihood.started(problem.head_targets(targets, head)) for head in range(heads))
     if isinstance(prepared.targets, RealTargets):
         return (Gaussian(noise=0.1),)
     counts = prepared.class_counts

@@ -175,12 +175,13 @@ def make_plan(demand: Demand, budget: int, threads: int) -> MemoryPlan:
     plan = _divide(demand, budget, threads)
     if plan is not None:
         return plan
-    needed = _smallest(lambda size: _divide(demand, size, 1) is not None, 2**62)
+    needed = _smallest(lambda size: _divide(demand, size, 1) is not None, 2**62, least=budget + 1)
 
     def too_many(n_active: int) -> bool:
         return _divide(replace(demand, n_active=n_active), budget, 1) is None
 
-    largest = 0 if demand.fitted else _smallest(too_many, MOST_ACTIVE) - 1
+    # Sizes are not monotone where the plan takes other ways: none that is larger than asked for is of use.
+    largest = 0 if demand.fitted else _smallest(too_many, demand.n_active) - 1
     remedy = f"give memory_budget='{-(-needed // 2**20)}MiB' or more"
     if largest > 0:
         found = f"the largest active set that fits is n_active={largest}; for {demand.n_active} rows {remedy}"
@@ -192,9 +193,9 @@ def make_plan(demand: Demand, budget: int, threads: int) -> MemoryPlan:
     raise BudgetError(f"a memory budget of {format_size(budget)} is too small: {found}")
 
 
-def _smallest(holds: Callable[[int], bool], most: int) -> int:
-    """The smallest number for which a monotone condition holds, at most ``most``."""
-    low, high = 1, most
+def _smallest(holds: Callable[[int], bool], most: int, least: int = 1) -> int:
+    """The smallest number from ``least`` for which a monotone condition holds, at most ``most``."""
+    low, high = least, most
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle + 1, high)

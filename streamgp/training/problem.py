@@ -216,4 +216,9 @@ def _validation(validation: Any, n_rows: int) -> tuple[IntArray, int]:
             f"validation must be None, False, a share below 1 or row numbers from 0 to {n_rows - 1}, "
             f"not {validation!r}"
         )
+    if rows.size > n_rows - 2:
+        raise ParameterError(
+            f"validation names {rows.size} of {n_rows} rows, which leaves fewer than two to learn from: name "
+            f"fewer, or give a share such as validation=0.1"
+        )
     return rows.astype(np.int64), 0

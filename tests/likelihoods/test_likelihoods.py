@@ -204,7 +204,7 @@ def test_custom_is_saved_by_its_registered_name(monkeypatch):
     monkeypatch.setattr("streamgp.likelihoods.registry._REGISTERED", {})
     with pytest.raises(ParameterError, match=r"'shifted' is not registered.*register_likelihood\('shifted'"):
         SHIFTED.to_json()
-    learned = SHIFTED.with_parameters([0.1, 0.4])
+    learned = SHIFTED.with_parameters([0.1, 0.4, 0.7])
     register_likelihood("shifted", SHIFTED)
     assert likelihood_from_json(json.dumps(learned.to_json())) == learned
     register_likelihood("shifted", log_student)

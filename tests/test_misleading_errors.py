@@ -1,0 +1,215 @@
+"""Mistakes that used to end in an error about something else: each is told as what it is."""
+
+from __future__ import annotations
+
+import pickle
+import re
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import zarr
+from sklearn.base import clone
+from sklearn.gaussian_process import kernels as sklearn_kernels
+
+import streamgp
+from streamgp import StreamGPClassifier, StreamGPRegressor
+from streamgp.data import open_rows
+from streamgp.errors import (
+    BudgetError,
+    CheckpointError,
+    ChunkReadError,
+    NothingLearnedWarning,
+    ParameterError,
+    StoreError,
+    TargetError,
+)
+from streamgp.kernels import RBF
+from streamgp.training.plan import Demand, make_plan
+
+QUICK = {"n_active": 20, "random_state": 0, "kernel": RBF(1.0, 1.0), "learn_hyperparameters": False}
+
+
+@pytest.fixture
+def data(generator):
+    X = generator.standard_normal((500, 3))
+    return X, (X[:, 0] + 0.3 * generator.standard_normal(500) > 0).astype(np.int64)
+
+
+def test_a_checkpoint_resumes_with_the_default_random_state(data, tmp_path):
+    settings = {**QUICK, "random_state": None, "checkpoint": tmp_path / "c"}
+    first = StreamGPClassifier(**settings).fit(*data)
+    again = StreamGPClassifier(**settings).fit(*data)
+    np.testing.assert_array_equal(first.active_rows_, again.active_rows_)
+    with pytest.raises(CheckpointError, match="seed"):
+        StreamGPClassifier(**{**settings, "random_state": 12345}).fit(*data)
+
+
+def test_a_budget_that_is_too_small_gives_remedies_that_agree(data):
+    rows = open_rows(data)
+    for n_active in (1, 50, 400):
+        for budget in (2**10, 2**17, 2**20, 2**22):
+            try:
+                make_plan(
+                    Demand(rows, RBF(), n_active, 1, 8, criterion_rows=500, criterion_active=500), budget, 1
+                )
+            except BudgetError as error:
+                told = str(error)
+            else:
+                continue
+            [needed] = re.findall(r"memory_budget='(\d+)MiB'", told)
+            assert int(needed) * 2**20 > budget, told
+            largest = re.findall(r"n_active=(\d+); for (\d+) rows", told)
+            assert all(int(fits) < int(asked) for fits, asked in largest), told
+
+
+def test_a_pair_of_arrays_can_be_predicted(data, tmp_path):
+    X, y = data
+    model = StreamGPClassifier(**QUICK).fit(X, y)
+    model.predict_stream((X, y), tmp_path / "out.zarr")
+    labels = zarr.open_group(tmp_path / "out.zarr", mode="r")["label"][:]
+    np.testing.assert_array_equal(model.classes_[labels], model.predict(X))
+
+
+def test_labels_of_pandas_are_understood(data, tmp_path):
+    pd = pytest.importorskip("pandas")
+    X, y = data
+    words = np.where(y == 1, "yes", "no")
+    expected = StreamGPClassifier(**QUICK).fit(X, words).predict(X)
+    series = pd.Series(words)
+    for labels in (series, series.astype("category"), series.astype(object), series.astype("string")):
+        for fit in (StreamGPClassifier(**QUICK).fit, lambda X, y: streamgp.fit_stream((X, y), **QUICK)):
+            np.testing.assert_array_equal(fit(X, labels).predict(X), expected)
+    numbers = pd.Series(y).astype("Int64")
+    assert streamgp.fit_stream((X, numbers), **QUICK).classes_.tolist() == [0, 1]
+    series[7] = None
+    with pytest.raises(TargetError, match="row 7 of 'y' has no label"):
+        streamgp.fit_stream((X, series), **QUICK)
+    with pytest.raises(TargetError, match=r"several types \(int, str\)"):
+        streamgp.fit_stream((X, np.array([1, "a"] * 250, dtype=object)), **QUICK)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "told"),
+    [
+        ({"kernel": "periodic"}, r"kernel='periodic' is not known.*RBF\(...\).*'matern32'"),
+        ({"kernel": sklearn_kernels.RBF()}, r"is not known; use one of streamgp.kernels: RBF"),
+        ({"likelihood": "cauchy"}, r"likelihood='cauchy' is not known.*'probit'"),
+        ({"client": "tcp://somewhere:8786"}, r"distributed.Client\(address\)"),
+        ({"validation": np.arange(500)}, "500 of 500 rows"),
+        ({"memory_budget": "100TB"}, "more than this machine has"),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
+)
+def test_parameters_are_refused_by_name(data, parameters, told):
+    with pytest.raises((ParameterError, BudgetError), match=told):
+        StreamGPClassifier(**{**QUICK, **parameters}).fit(*data)
+
+
+def test_kernels_and_likelihoods_can_be_named(data):
+    model = StreamGPClassifier(**{**QUICK, "kernel": "rbf", "likelihood": "probit"}).fit(*data)
+    assert model.kernel_ == RBF()
+
+
+def test_a_second_fit_on_a_checkpoint_folder_is_refused_with_the_owner(data, tmp_path):
+    script = (
+        "import sys, time; from pathlib import Path; from streamgp.persistence.lock import locked\n"
+        "with locked(Path(sys.argv[1])):\n    print('held', flush=True); time.sleep(60)"
+    )
+    folder = tmp_path / "c"
+    folder.mkdir()
+    with subprocess.Popen([sys.executable, "-c", script, str(folder)], stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline()
+        with pytest.raises(CheckpointError, match=f"in use by process {other.pid} on "):
+            StreamGPClassifier(**QUICK, checkpoint=folder).fit(*data)
+        other.kill()
+    StreamGPClassifier(**QUICK, checkpoint=folder).fit(*data)  # the lock went with its process
+
+
+def test_predicting_nothing_says_so(data, tmp_path):
+    model = StreamGPClassifier(**QUICK).fit(*data)
+    with pytest.raises(ValueError, match=r"0 sample\(s\)"):
+        model.predict(np.zeros((0, 3)))
+    with pytest.raises(StoreError, match=r"empty \(shape \(0, 3\)\): one row"):
+        model.predict_stream(np.zeros((0, 3)), tmp_path / "out.zarr")
+
+
+def test_a_damaged_chunk_is_named_among_many_of_one_read(data, make_store):
+    store = make_store(*data, chunk_rows=10)
+    (store / "X" / "c" / "33" / "0").write_bytes(b"not a chunk")
+    with pytest.raises(ChunkReadError, match=r"chunk 33 \(rows 330 to 339\)"):
+        StreamGPClassifier(**QUICK).fit_stream(store)
+
+
+class Connection:
+    """What is asked of a client before it is used; it cannot be copied or pickled."""
+
+    status = "closed"
+
+    def __reduce__(self):
+        raise TypeError("a connection cannot be pickled")
+
+    submit = cancel = nthreads = None
+
+
+def test_a_closed_client_is_refused(data):
+    with pytest.raises(ParameterError, match="client= is closed"):
+        StreamGPClassifier(**QUICK, client=Connection()).fit(*data)
+
+
+def test_estimators_with_a_client_can_be_cloned_and_pickled(data):
+    client = Connection()
+    model = StreamGPClassifier(**QUICK).fit(*data)
+    model.client = client
+    copied = clone(model)
+    assert copied.client is client
+    assert not hasattr(copied, "model_")
+    restored = pickle.loads(pickle.dumps(model))
+    assert restored.client is None
+    np.testing.assert_array_equal(
+        restored.predict(data[0]), StreamGPClassifier(**QUICK).fit(*data).predict(data[0])
+    )
+
+
+def test_a_fit_that_learned_nothing_says_so_with_numbers(data, generator):
+    X, y = data
+    noise = generator.permutation(y)
+    with pytest.warns(
+        NothingLearnedWarning, match=r"learned nothing.*held-out rows.*shares of the classes.*Try"
+    ):
+        model = StreamGPClassifier(**{**QUICK, "kernel": RBF(50.0, 0.05)}, inference="fitc").fit(X, noise)
+    last = model.history_[-1]
+    assert (
+        last["final_held_out_log_density"] <= last["baseline_log_density"] == pytest.approx(-0.69, abs=0.02)
+    )
+    target = generator.standard_normal(500)
+    with pytest.warns(NothingLearnedWarning, match="mean and variance"):
+        StreamGPRegressor(**{**QUICK, "kernel": RBF(5.0, 0.01), "n_active": 200}).fit(X, target)
+
+
+@pytest.mark.filterwarnings("error::streamgp.errors.NothingLearnedWarning")
+def test_a_fit_that_learned_something_is_silent(data):
+    X, y = data
+    model = StreamGPClassifier(**QUICK).fit(X, y)
+    last = model.history_[-1]
+    assert last["final_held_out_log_density"] > last["baseline_log_density"]
+    StreamGPRegressor(**QUICK).fit(X, X[:, 0])
+
+
+def test_leftovers_of_killed_fits_are_swept(data, tmp_path):
+    script = (
+        "import sys, time; from streamgp.passes.scratch import scratch_space\n"
+        "with scratch_space(sys.argv[1], None, 1, None) as scratch:\n"
+        "    print(scratch.folder, flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline()
+        settings = {**QUICK, "inference": "fitc", "scratch": tmp_path}
+        StreamGPClassifier(**settings).fit(*data)
+        assert len(list(tmp_path.iterdir())) == 1  # of a process that lives: not ours to remove
+        other.kill()
+    time.sleep(0.1)
+    StreamGPClassifier(**settings).fit(*data)
+    assert list(tmp_path.iterdir()) == []
