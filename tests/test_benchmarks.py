@@ -35,6 +35,7 @@ SMOKE = {
     "benchmarks.papers.ivm2006_pumadyn": "--synthetic --active 200 --splits 0",
     "benchmarks.papers.ivm2006_table1": "--synthetic --digits 4 --active 50",
     "benchmarks.papers.ivm2006_table2": "--synthetic --digits 9 --scale-active 0.01 --entries 8000",
+    "benchmarks.papers.joint_targets": "--synthetic --sets usps --active 10",
     "benchmarks.papers.passgp_evidence": "--synthetic --p-inc 0.6 --most-active 200 --accurate --full",
     "benchmarks.papers.passgp_ijcnn": "--synthetic --active 20 --peers",
     "benchmarks.papers.passgp_initial": "--synthetic --active 20 --seeds 0 1",

@@ -79,12 +79,19 @@ def test_passes_over_a_store_end_at_the_mode_of_a_dense_optimiser(make_store, li
     np.testing.assert_allclose(mean, np.squeeze(features[:300] @ dense.x.reshape(-1, k)), atol=0.02)
 
 
+def test_a_hundred_classes_are_planned_and_fitted(make_store):
+    X, y = sectors(4000, classes=100)
+    model = streamgp.fit_stream(make_store(X, y), n_active=60, memory_budget="64MiB", **FIXED)
+    assert model.predict_proba(X[:10]).shape == (10, 100)
+    assert model.evaluate_stream((X, y)).log_loss < 0.75 * np.log(100)
+
+
 def test_rows_are_held_where_they_fit_and_else_read_again(make_store):
     X, y = sectors(6000)
     few = {**FIXED, "n_active": 40, "validation": False, "precision": "float64"}
     streamed, held, whole = (
         streamgp.fit_stream(make_store(X, y, chunk_rows=500), memory_budget=budget, **few)
-        for budget in ("4MiB", "6MiB", "1GiB")
+        for budget in ("4MiB", "5MiB", "1GiB")
     )
     passes = [model.history_[-2]["passes"] for model in (streamed, held, whole)]
     assert passes[0] > 1
