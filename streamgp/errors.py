@@ -39,6 +39,14 @@ class TargetError(StreamGPError, ValueError):
     """The targets do not fit the task: one class only, constant, too many distinct labels, ..."""
 
 
+class TableError(StreamGPError, ValueError):
+    """Raw columns cannot be read, or not be used as asked; the message names them."""
+
+
+class MissingExtraError(StreamGPError, ImportError):
+    """A library that comes with an extra of streamgp is not installed."""
+
+
 class ParameterError(StreamGPError, ValueError):
     """A parameter is outside of its range."""
 

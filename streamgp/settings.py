@@ -120,11 +120,51 @@ class FITC:
         return tuple({choice.power for choice in self.approximations})
 
 
+@dataclass(frozen=True)
+class Local:
+    """Local blocks: expectation propagation over all rows, in which near rows speak for themselves.
+
+    What the inducing inputs leave unexplained is explained by blocks of near rows. The model holds all
+    training rows, on disk or, where they are few, in memory, and so does a saved one.
+
+    Parameters
+    ----------
+    block_rows : int or "auto"
+        Rows of a block. More are more accurate, and a row costs their square. "auto": 500, or all rows in one
+        block up to 1000 of them, which is the exact process; fewer where the memory budget asks for it.
+    neighbours : int
+        Blocks that predict a new row: the nearest ones.
+    tolerance : float
+        Sweeps end when the left-out log density of a row changes by no more than this, on average.
+    most_sweeps : int
+        Sweeps over all rows at most.
+    """
+
+    block_rows: int | Literal["auto"] = "auto"
+    neighbours: int = 2
+    tolerance: float = 2e-3
+    most_sweeps: int = 40
+
+    calibrate: ClassVar[bool] = True
+    sees_all_rows: ClassVar[bool] = True
+    powers: ClassVar[tuple[float, ...]] = (1.0,)
+
+    def __post_init__(self) -> None:
+        if self.block_rows != "auto":
+            _count("block_rows", self.block_rows)
+        _count("neighbours", self.neighbours)
+        if not self.tolerance > 0.0 or self.most_sweeps < 1:
+            raise ParameterError(
+                f"tolerance must be above 0 and most_sweeps at least 1, not {self.tolerance!r} and "
+                f"{self.most_sweeps!r}"
+            )
+
+
 APPROXIMATIONS = ((1.0, 1.0), (1.0, 0.5), (1.0, 0.1), (0.0, 1.0))
 """Residual and power: FITC, two powers between it and a variational bound, the projected process."""
 
 Selection = IVM | PASS | FPASS | Random | Kmeans | EvidenceGain
-Inference = ADF | EP | FITC
+Inference = ADF | EP | FITC | Local
 
 SELECTIONS: dict[str, type[Selection]] = {
     "ivm": IVM,
@@ -134,7 +174,7 @@ SELECTIONS: dict[str, type[Selection]] = {
     "kmeans": Kmeans,
     "gain": EvidenceGain,
 }
-INFERENCES: dict[str, type[Inference]] = {"adf": ADF, "ep": EP, "fitc": FITC}
+INFERENCES: dict[str, type[Inference]] = {"adf": ADF, "ep": EP, "fitc": FITC, "local": Local}
 DEFAULT_INFERENCE: dict[type[Selection], type[Inference]] = {
     IVM: ADF,
     Random: ADF,
@@ -216,21 +256,25 @@ def check_together(settings: FitSettings) -> None:
     """Refuse settings of which one would be ignored, with both named."""
     selection, inference, learning = settings.selection, settings.inference, settings.learning
     inducing, predictive = isinstance(selection, Kmeans | EvidenceGain), isinstance(selection, PASS | FPASS)
-    over_all_rows = inference.sees_all_rows
+    over_all_rows, fitc = inference.sees_all_rows, isinstance(inference, FITC)
     name = type(selection).__name__
     pairs = [
-        (inducing and not over_all_rows, f"selection={name}(...)", "inference='fitc'"),
-        (predictive and isinstance(inference, ADF), f"selection={name}(...)", "inference='ep' or 'fitc'"),
-        (settings.class_weight is not None and not over_all_rows, "class_weight", "inference='fitc'"),
-        (settings.sample_weight is not None and not over_all_rows, "sample_weight", "inference='fitc'"),
-        (settings.scratch is not None and not over_all_rows, "scratch", "inference='fitc'"),
-        (learning == "passes" and not over_all_rows, "learn_hyperparameters='passes'", "inference='fitc'"),
+        (inducing and not over_all_rows, f"selection={name}(...)", OVER_ALL_ROWS),
+        (
+            predictive and isinstance(inference, ADF),
+            f"selection={name}(...)",
+            "inference='ep', 'fitc' or 'local'",
+        ),
+        (settings.class_weight is not None and not over_all_rows, "class_weight", OVER_ALL_ROWS),
+        (settings.sample_weight is not None and not over_all_rows, "sample_weight", OVER_ALL_ROWS),
+        (settings.scratch is not None and not over_all_rows, "scratch", OVER_ALL_ROWS),
+        (learning == "passes" and not fitc, "learn_hyperparameters='passes'", "inference='fitc'"),
         (
             over_all_rows and settings.multiclass == "per_class",
             "multiclass='per_class'",
-            "inference='adf' or 'ep': with 'fitc' all classes share their inducing inputs",
+            "inference='adf' or 'ep': with 'fitc' and 'local' all classes share their inducing inputs",
         ),
-        (settings.multiclass == "joint" and not over_all_rows, "multiclass='joint'", "inference='fitc'"),
+        (settings.multiclass == "joint" and not fitc, "multiclass='joint'", "inference='fitc'"),
         (
             settings.multiclass == "joint" and isinstance(selection, IVM | PASS | FPASS),
             "multiclass='joint'",
@@ -266,6 +310,7 @@ def check_together(settings: FitSettings) -> None:
             raise ParameterError(f"{one} goes only with {other}")
 
 
+OVER_ALL_ROWS = "inference='fitc' or 'local'"
 NO_UPDATES = (False, "constant", "hybrid")
 
 

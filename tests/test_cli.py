@@ -7,6 +7,7 @@ import sys
 import time
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import zarr
 from pyarrow import csv, parquet
@@ -18,7 +19,16 @@ from streamgp.data.synthetic import write_store
 from streamgp.kernels import RBF, Linear
 from streamgp.settings import FPASS
 
-SMALL = ["--n-active", "64", "--learn-hyperparameters", "false", "--kernel", "RBF(4.0, 2.0)"]
+SMALL = [
+    "--n-active",
+    "64",
+    "--selection",
+    "ivm",
+    "--learn-hyperparameters",
+    "false",
+    "--kernel",
+    "RBF(4.0, 2.0)",
+]
 
 
 @pytest.fixture(scope="module")
@@ -112,12 +122,54 @@ def test_a_dry_run_predicts_seconds(folder, capsys):
     assert not (folder / "train.model.zip").exists()
 
 
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """A Parquet file with strings and gaps, and a store and a model that the command line makes of it."""
+    folder, generator = tmp_path_factory.mktemp("table"), np.random.default_rng(0)
+    size, town = generator.standard_normal(900), generator.choice(["Rome", "Oslo", None], 900)
+    late = np.where(size + (town == "Rome") > 0.3, "late", "in time")
+    columns = {"size": pa.array(size, mask=size > 2), "town": pa.array(town), "late": pa.array(late)}
+    parquet.write_table(pa.table(columns), folder / "trips.parquet")
+    return folder
+
+
+def test_a_table_is_ingested_by_its_verb(table, capsys):
+    command = ["ingest", table / "trips.parquet", table / "trips.zarr", "--target", "late", "--test", "20%"]
+    found = told(capsys, *command, "--shuffle")
+    assert found["rows"] + found["test_rows"] == 900
+    store = told(capsys, "info", table / "trips.zarr")
+    assert store["target"] == "late"
+    assert "town=Rome" in store["feature_names"]
+    assert main([*map(str, command)]) == 3  # it exists
+    assert "trips.zarr" in capsys.readouterr().err
+
+
+def test_a_fit_of_a_table_keeps_a_cache_and_raw_columns_are_read_again(table, capsys):
+    trips, model = table / "trips.parquet", table / "model.zip"
+    command = ["fit", str(trips), "--target", "late", "-o", str(model), "--n-active", "40"]
+    fixed = ["--selection", "ivm", "--learn-hyperparameters", "false", "--kernel", "RBF(4.0, 2.0)"]
+    assert main([*command, *fixed]) == 0
+    assert "is ingested to" in capsys.readouterr().err
+    assert main([*command, *fixed]) == 0
+    assert "is read from its cache" in capsys.readouterr().err
+    assert told(capsys, "evaluate", model, trips)["error"] < 0.2
+    told(capsys, "predict", model, trips, "-o", table / "predictions.csv")
+    predictions = csv.read_csv(table / "predictions.csv")
+    assert predictions.column_names == ["label", "p_in time", "p_late"]
+    assert predictions.num_rows == 900
+    told(capsys, "report", model, "--data", trips, "-o", table / "report.html")
+    assert "town=Rome" in (table / "report.html").read_text()
+    assert main(["fit", str(trips), "--quiet"]) == 2
+    assert "--target" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
         (["demo", "--rows", "1000", "--memory-budget", "1kB"], 4, "memory_budget="),
         (["fit", "{}/train.zarr", "--n-active", "0"], 2, "n_active"),
         (["fit", "{}/train.zarr", "--sample", "two"], 2, "1%"),
+        (["fit", "{}/train.zarr", "--sample", "1%"], 2, "33.3%"),
         (["fit", "{}/train.zarr", "--target", "a"], 2, "--y"),
         (["fit", "{}/absent.zarr"], 3, "absent.zarr"),
         (["evaluate", "{}/train.zarr", "{}/test.zarr"], 3, "train.zarr"),
@@ -144,7 +196,7 @@ def test_a_wrong_call_is_refused(capsys, arguments):
     assert stop.value.code == 2
 
 
-@pytest.mark.parametrize("verb", ["demo", "plan", "fit", "predict", "evaluate", "report", "info"])
+@pytest.mark.parametrize("verb", ["demo", "plan", "ingest", "fit", "predict", "evaluate", "report", "info"])
 def test_every_verb_has_help_with_an_example(capsys, verb):
     with pytest.raises(SystemExit) as stop:
         main([verb, "--help"])
@@ -165,7 +217,9 @@ def test_an_interrupted_fit_goes_on_where_it_stopped(tmp_path):
     write_store(tmp_path / "train.zarr", 4000, seed=0)
     output = tmp_path / "model.zip"
     command = [sys.executable, "-m", "streamgp", "fit", str(tmp_path / "train.zarr"), "-o", str(output)]
-    running = subprocess.Popen([*command, "--n-active", "60"], stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen(
+        [*command, "--n-active", "60", "--selection", "ivm"], stderr=subprocess.PIPE, text=True
+    )
     while not (tmp_path / "model.zip.checkpoint" / "LATEST").exists() and running.poll() is None:
         time.sleep(0.02)
     running.send_signal(signal.SIGINT)
@@ -173,7 +227,9 @@ def test_an_interrupted_fit_goes_on_where_it_stopped(tmp_path):
     assert running.returncode == 130
     assert "run the same command again to go on" in errors.splitlines()[-1]
     assert not output.exists()
-    done = subprocess.run([*command, "--n-active", "60"], capture_output=True, text=True)
+    done = subprocess.run(
+        [*command, "--n-active", "60", "--selection", "ivm"], capture_output=True, text=True
+    )
     assert done.returncode == 0
     assert "resumed at step" in done.stderr
     assert output.exists()

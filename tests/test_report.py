@@ -17,7 +17,7 @@ FLAGS = [
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
     *("--enable-logging=stderr", "--window-size=400,3000"),
 ]
-FIXED = {"learn_hyperparameters": False, "random_state": 0}
+FIXED = {"selection": "ivm", "learn_hyperparameters": False, "random_state": 0}
 
 
 def rows(generator, count=600):

@@ -29,7 +29,10 @@ def rows(generator):
             r"selection=Kmeans\(...\) goes only with inference='fitc'",
         ),
         ({"selection": "gain", "inference": "ep"}, r"selection=EvidenceGain\(...\) .* inference='fitc'"),
-        ({"selection": "fpass", "inference": "adf"}, r"selection=FPASS\(...\) .* inference='ep' or 'fitc'"),
+        (
+            {"selection": "fpass", "inference": "adf"},
+            r"selection=FPASS\(...\) .* inference='ep', 'fitc' or 'local'",
+        ),
         ({"class_weight": "balanced"}, "class_weight goes only with inference='fitc'"),
         ({"scratch": "somewhere"}, "scratch goes only with inference='fitc'"),
         ({"learn_hyperparameters": "passes"}, "learn_hyperparameters='passes' .* inference='fitc'"),
@@ -60,7 +63,10 @@ def rows(generator):
         ({"learn_hyperparameters": "often"}, "learn_hyperparameters must be one of True, False"),
         ({"multiclass": "many"}, "multiclass must be one of 'auto'"),
         ({"selection": "best"}, r"selection='best' is not known; use 'ivm'.* IVM\(...\)"),
-        ({"inference": 3}, r"inference=3 is not known; use 'adf', 'ep', 'fitc', or settings: ADF\(...\)"),
+        (
+            {"inference": 3},
+            r"inference=3 is not known; use 'adf', 'ep', 'fitc', 'local', or settings: ADF\(...\)",
+        ),
         ({"precision": "half"}, "precision must be"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The verbs about data and files: ``plan`` and ``info``."""
+"""The verbs about data and files: ``plan``, ``ingest`` and ``info``."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import streamgp
 from streamgp.budget import format_size
 from streamgp.cli.fit import stage_table
-from streamgp.cli.shown import Verbs, add_verb, table, tell
-from streamgp.cli.sources import add_arrays, as_store, is_store
-from streamgp.cli.values import add_parameters, given_parameters
+from streamgp.cli.shown import Verbs, add_verb, tell
+from streamgp.cli.sources import add_arrays, as_store
+from streamgp.cli.values import add_parameters, given_parameters, value
 from streamgp.data import open_rows
 from streamgp.estimators.base import StreamGPEstimator
 from streamgp.persistence import is_record
@@ -34,6 +34,29 @@ def add_to(verbs: Verbs, common: argparse.ArgumentParser) -> None:
     plan.add_argument("--task", default="auto", choices=("auto", "classification", "regression"))
     add_arrays(plan, target=True)
     add_parameters(plan)
+    ingest = add_verb(
+        verbs,
+        common,
+        "ingest",
+        _ingest,
+        "make a Zarr store of tables: Parquet, CSV, Arrow, NumPy, or a Zarr array for each column",
+        "streamgp ingest flights.parquet train.zarr --target delayed --test 10% --shuffle",
+    )
+    ingest.add_argument("sources", nargs="+", metavar="SOURCE", help="files or folders")
+    ingest.add_argument("out", metavar="OUT.zarr", help="the new store; test rows go to OUT.zarr/test")
+    ingest.add_argument("--target", required=True, help="column to be learned")
+    ingest.add_argument("--features", type=_names, help="columns to use, such as a,b,c (default: all others)")
+    ingest.add_argument("--drop", type=_names, default=(), help="columns to leave out")
+    ingest.add_argument("--test", metavar="SHARE", help="share of rows set aside to score, such as 10%%")
+    ingest.add_argument("--shuffle", action="store_true", help="write the rows in random order")
+    ingest.add_argument("--rows-per-chunk", type=int, help="default: chunks of about 12 MB")
+    ingest.add_argument(
+        "--categorical", type=value, default="auto", help="auto, one-hot, target-mean, refuse, or a limit"
+    )
+    ingest.add_argument("--missing", default="impute", choices=("impute", "refuse"))
+    ingest.add_argument("--task", default="auto", choices=("auto", "classification", "regression"))
+    ingest.add_argument("--memory-budget", default="512MiB", help="such as 512MB (default: 512MiB)")
+    ingest.add_argument("--random-state", type=int, default=0, help="seed of split and shuffle (default: 0)")
     info = add_verb(
         verbs, common, "info", _info, "tell what a model or a store holds", "streamgp info model.zip"
     )
@@ -62,9 +85,32 @@ def _plan(options: argparse.Namespace) -> None:
     tell(options, result, lines)
 
 
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _ingest(options: argparse.Namespace) -> None:
+    names = (
+        "target",
+        "features",
+        "drop",
+        "test",
+        "shuffle",
+        "rows_per_chunk",
+        "categorical",
+        "missing",
+        "task",
+    )
+    asked = {name: getattr(options, name) for name in (*names, "memory_budget", "random_state")}
+    progress = False if options.quiet else None
+    sources = options.sources[0] if len(options.sources) == 1 else options.sources
+    summary = streamgp.ingest(sources, options.out, **asked, progress=progress)
+    tell(options, summary.to_dict(), str(summary).splitlines())
+
+
 def _info(options: argparse.Namespace) -> None:
     path = options.path
-    result, lines = _store_info(options) if is_store(path) and not is_record(path) else _model_info(path)
+    result, lines = _model_info(path) if is_record(path) else _store_info(options)
     tell(options, result, lines)
 
 
@@ -81,16 +127,11 @@ def _model_info(path: str) -> tuple[dict[str, Any], list[str]]:
         "recipe": model.recipe_,
         "kernel": repr(model.kernel_),
         "likelihood": repr(model.likelihood_),
-        **{name: value for name, value in model.about_.items() if name != "plan"},
+        **{name: fact for name, fact in model.about_.items() if name != "plan"},
         "stages": by_stage(model.history_),
     }
-    hidden = ("kind", "stages", "likelihood", "versions")
-    facts = [
-        (name.replace("_", " "), _short(value))
-        for name, value in result.items()
-        if name not in hidden and value is not None
-    ]
-    return result, [*(f"{name:<16} {value}" for name, value in facts), "", *stage_table(result["stages"])]
+    facts = _fact_lines(result, ("kind", "stages", "likelihood", "versions"))
+    return result, [*facts, "", *stage_table(result["stages"])]
 
 
 def _store_info(options: argparse.Namespace) -> tuple[dict[str, Any], list[str]]:
@@ -106,11 +147,18 @@ def _store_info(options: argparse.Namespace) -> tuple[dict[str, Any], list[str]]
         "chunk_bytes": rows.chunk_bytes(),
         "bytes": rows.n_rows * rows.row_bytes(),
         "complete": rows.written_completely,
+        "feature_names": None if rows.feature_names is None else list(rows.feature_names),
+        "target": None if rows.column_recipe is None else rows.column_recipe["target"]["column"],
     }
     shown = {**result, "chunk_bytes": format_size(rows.chunk_bytes()), "bytes": format_size(result["bytes"])}
-    return result, table([(name.replace("_", " "), value) for name, value in shown.items()])
+    return result, _fact_lines(shown, ("kind",))
 
 
-def _short(value: Any) -> str:
-    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+def _fact_lines(facts: dict[str, Any], hidden: tuple[str, ...]) -> list[str]:
+    shown = {name: fact for name, fact in facts.items() if name not in hidden and fact is not None}
+    return [f"{name.replace('_', ' '):<16} {_short(fact)}" for name, fact in shown.items()]
+
+
+def _short(fact: Any) -> str:
+    text = ", ".join(map(str, fact)) if isinstance(fact, list) else str(fact)
     return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."

@@ -15,7 +15,11 @@ import streamgp
 from streamgp.data import open_rows
 from streamgp.data.sample import write_sample
 from streamgp.data.targets import Task
+from streamgp.errors import ParameterError
 from streamgp.passes.progress import Progress
+
+FEWEST_ROWS = 1000
+"""Rows of a sample at least: below, a fit has stages of other sizes."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,11 @@ def dry_run(store: Any, x: str, y: str, task: Task, share: float, parameters: di
     sizes of their own. The first fit of a process loads compiled code: a tiny one comes before.
     """
     rows = open_rows(store, x, y)
+    if share * rows.n_rows < FEWEST_ROWS:
+        raise ParameterError(
+            f"{share:.2g} of {rows.n_rows} rows are too few to tell: give "
+            f"--sample {FEWEST_ROWS / rows.n_rows:.1%} or more, or fit all of them"
+        )
     quiet = {**parameters, "progress": False}
     with tempfile.TemporaryDirectory(prefix="streamgp-sample-") as folder:
         sample = Path(folder) / "sample.zarr"

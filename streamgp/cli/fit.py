@@ -121,7 +121,7 @@ def stage_table(stages: Sequence[Mapping[str, Any]]) -> list[str]:
             stage["rows_read"],
             stage.get("n_active"),
             f"{stage['log_density']:.4f}" if "log_density" in stage else None,
-            format_size(stage["peak_memory_bytes"]),
+            stage["peak_memory_bytes"] and format_size(stage["peak_memory_bytes"]),
         )
         for stage in stages
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -29,6 +29,11 @@ from streamgp.errors import ArrayNotFoundError, StoreError, UnsupportedDtypeErro
 
 COMPLETE = "streamgp_complete"
 """Attribute of a group: every chunk of its arrays was written, so one that is absent was lost."""
+
+FEATURE_NAMES = "feature_names"
+"""Attribute of a group: a name for each feature."""
+RECIPE = "streamgp_columns"
+"""Attribute of a group: how its features were made from raw columns."""
 
 Store = Any
 """What :func:`open_rows` opens: a path or URL of a Zarr group, a group, a dataset, or a pair of arrays."""
@@ -63,6 +68,8 @@ class Rows:
     span_rows: int
     written_completely: bool = False
     allow_missing_chunks: bool = False
+    feature_names: tuple[str, ...] | None = None
+    column_recipe: Mapping[str, Any] | None = None  # how features were made from raw columns
 
     @property
     def n_rows(self) -> int:
@@ -142,17 +149,20 @@ def open_rows(
     chunk that is not stored as the fill value.
     """
     written_completely = False
+    names, recipe = None, None
     targets: Any = None
     name = x if isinstance(x, str) else ", ".join(x)
     if isinstance(store, tuple | list) and len(store) == 2:
         features, targets = as_column(store[0], name), None if y is None else store[1]
+        names = getattr(store[0], "columns", None)
     elif isinstance(store, str | os.PathLike | zarr.Group | ZarrStore) or is_dataset(store):
         group = store if is_dataset(store) else _open_group(store)
         written_completely = bool(group.attrs.get(COMPLETE, False))
         if isinstance(x, str):
             features = as_column(_member(group, x), x)
+            names, recipe = group.attrs.get(FEATURE_NAMES), group.attrs.get(RECIPE)
         else:
-            features = as_stacked_column([_member(group, each) for each in x], list(x))
+            features, names = as_stacked_column([_member(group, each) for each in x], list(x)), x
         targets = None if y is None else _member(group, y)
     elif y is None and (hasattr(store, "shape") or is_lazy(store)):
         features = as_column(store, name)
@@ -163,7 +173,15 @@ def open_rows(
         )
     column = None if y is None else _target_column(targets, y)
     _check(features, column)
-    return Rows(features, column, features.chunk_rows, written_completely, allow_missing_chunks)
+    return Rows(
+        features,
+        column,
+        features.chunk_rows,
+        written_completely,
+        allow_missing_chunks,
+        _checked_names(names, features),
+        recipe,
+    )
 
 
 def _target_column(targets: Any, name: str) -> Column:
@@ -188,9 +206,16 @@ def _open_group(store: Any) -> zarr.Group:
     except (FileNotFoundError, KeyError, ValueError) as error:
         place = repr(store if isinstance(store, ZarrStore) else os.fspath(store))
         raise StoreError(
-            f"there is no Zarr group at {place} ({error}); give the folder or URL of a group "
-            f"that holds the features and the targets as two arrays"
+            f"there is no Zarr group at {place} ({error}); give the folder or URL of a group that holds the "
+            f"features and the targets as two arrays. A table (Parquet, CSV, ...) becomes one by "
+            f"streamgp.ingest({place}, 'new.zarr', target='...'), or by the command streamgp ingest"
         ) from error
+
+
+def _checked_names(names: Any, features: Column) -> tuple[str, ...] | None:
+    """Names of features where they are strings, one for each."""
+    known = () if names is None else tuple(names)
+    return known if len(known) == features.shape[1] and all(isinstance(name, str) for name in known) else None
 
 
 def _member(group: Any, name: str) -> Any:

@@ -24,9 +24,14 @@ class Draw(NamedTuple):
     targets: Array
 
 
-def take_sample(rows: Rows, size: int, seed: int) -> tuple[Array, Array]:
-    """Features and targets of at most ``size`` random rows, in their order, in memory."""
-    drawn = list(_draws(rows, min(size, rows.n_rows), seed))
+MOST_ROWS = 20_000
+MOST_NUMBERS = 3_000_000
+"""Rows, and numbers in their features, of a sample in memory."""
+
+
+def take_sample(rows: Rows, seed: int) -> tuple[Array, Array]:
+    """Features and targets of some thousand random rows, in their order, in memory."""
+    drawn = list(_draws(rows, min(rows.n_rows, MOST_ROWS, max(1, MOST_NUMBERS // rows.n_features)), seed))
     return np.concatenate([part.features for part in drawn]), np.concatenate([part.targets for part in drawn])
 
 

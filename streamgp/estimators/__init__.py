@@ -10,7 +10,9 @@ from streamgp.data.targets import Task
 from streamgp.estimators.base import StreamGPEstimator, fit_store
 from streamgp.estimators.classifier import StreamGPClassifier
 from streamgp.estimators.regressor import StreamGPRegressor
+from streamgp.inference.local.snapshot import LocalSnapshot
 from streamgp.persistence import read_record
+from streamgp.posterior import Snapshot
 from streamgp.posterior.model import Model
 from streamgp.settings import parameter_from_json
 
@@ -47,7 +49,9 @@ def load(path: Any) -> Estimator:
     file (a client, rows named for validation) has its default.
     """
     header, arrays = read_record(path, kind="model")
-    model = Model.from_record(header, arrays)
+    model = Model.from_record(
+        header, arrays, LocalSnapshot.from_record if "local" in header else Snapshot.from_record
+    )
     parameters = {name: parameter_from_json(value) for name, value in header["parameters"].items()}
     return _kind(model)(**parameters)._adopt(
         model, header["history"], header["recipe"], header.get("about", {})

@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamgp.arrays import Array, FloatArray
-from streamgp.budget import parse_size
+from streamgp.budget import format_size, parse_size
 from streamgp.data import ClassTargets, Rows, open_rows
 from streamgp.data.fingerprint import fingerprint
-from streamgp.data.lazy import is_lazy
+from streamgp.data.lazy import as_dask, is_lazy
 from streamgp.data.missing import warn_of_absent
 from streamgp.data.rows import Names, Store
+from streamgp.data.sample import take_sample
 from streamgp.data.standardize import Standardize
 from streamgp.data.targets import Task
-from streamgp.errors import ParameterError
+from streamgp.errors import MissingExtraError, ParameterError
+from streamgp.estimators.columns import encoded, opened
 from streamgp.estimators.nested import nested, replaced
 from streamgp.estimators.running import n_threads, running
+from streamgp.inference.local.snapshot import LocalSnapshot, marginals_side_by_side
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.passes import CollectMarginals, PassSettings, PredictionWriter, Reading, Visitor, run_pass
@@ -30,15 +35,18 @@ from streamgp.passes.bad_rows import LeaveOutBadRows, check_on_bad_rows, warn_of
 from streamgp.passes.marginals import concatenate
 from streamgp.passes.prediction import IDENTITY, Columns, Predictions, output_group
 from streamgp.passes.progress import Progress
-from streamgp.persistence import record_digest, write_record
+from streamgp.persistence import LargeArray, record_digest, write_record
 from streamgp.posterior import Marginals, Precision
 from streamgp.posterior.model import Model
 from streamgp.settings import Inference, Selection, fit_settings, parameter_to_json
+from streamgp.tables.formats import is_frame, is_raw
 from streamgp.training.fit import Fitted, fit, resumed_seed
 from streamgp.training.plan import Demand, make_plan
 from streamgp.training.preview import Preview, preview
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 
 class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
@@ -53,12 +61,15 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         predicted badly enter and rows that are predicted well leave, up to ``n_active`` rows. "fpass": the
         same, always with ``n_active`` rows. "random": at random. "kmeans": centres of clusters, each class
         with its own. "gain": rows that raise the evidence most. Settings: :mod:`streamgp.settings`.
-    inference : {"auto", "adf", "ep", "fitc"} or settings of one of them
+    inference : {"auto", "adf", "ep", "fitc", "local"} or settings of one of them
         What the active set then says. "adf" visits each site once. "ep" is expectation propagation on the
         active set until nothing changes. "fitc" is expectation propagation over *all* rows, with the active
-        set as inducing inputs that all classes share: one pass a sweep, the best probabilities. Default:
+        set as inducing inputs that all classes share: one pass a sweep. "local" is the same, and what the
+        inducing inputs leave unexplained is explained by blocks of near rows: most accurate where a few
+        hundred inducing inputs cannot resolve the function; the model then holds all training rows. Default:
         "ep" after "pass" and "fpass", "fitc" after "kmeans" and "gain", else "adf". Settings:
-        :class:`~streamgp.settings.ADF`, :class:`~streamgp.settings.EP`, :class:`~streamgp.settings.FITC`.
+        :class:`~streamgp.settings.ADF`, :class:`~streamgp.settings.EP`, :class:`~streamgp.settings.FITC`,
+        :class:`~streamgp.settings.Local`.
     kernel : Kernel, optional
         Covariance of the latent function on standardised features; learning starts from it. Default: an RBF,
         with a lengthscale for each feature up to 100 of them, plus a linear kernel (left out where the
@@ -74,7 +85,7 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         :class:`~streamgp.likelihoods.Logit`), whose mode is found over all rows, without variances; goes with
         "fitc" and "kmeans", "random" or "gain", and gives the best probabilities of many classes, fast.
     class_weight : "balanced" or dict, optional
-        For classes: how often rows of each count; goes with "fitc".
+        For classes: how often rows of each count; goes with "fitc" and "local".
     learn_hyperparameters : bool or {"constant", "hybrid", "evidence", "passes"}
         How the parameters of kernel and likelihood are learned, on a sample. "constant": by the IVM's
         criterion, with sites held fixed in the inner loop. "hybrid": the same, with sites set anew before
@@ -91,7 +102,7 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         Bytes, or a size such as ``"1GiB"``, that the fit may use beside Python and its libraries.
     validation : None, False, float or array of row numbers
         Rows held out to stop early, or to choose the approximation. None: min(5 %, 10000) of them,
-        stratified; none for "pass" and "fpass" with "ep". False: none.
+        stratified; none for "pass" and "fpass" with "ep", and for "local". False: none.
     max_seconds : float, optional
         Time after which every stage ends with its current step; ``history_`` says what was left out.
     random_state : int, RandomState or None
@@ -101,8 +112,8 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     checkpoint : path, optional
         Folder where the state is kept after every step; a fit that finds one continues there.
     scratch : path, optional
-        Folder where "fitc" keeps two numbers for each row and class meanwhile; every worker must see it.
-        Default: beside the checkpoint, else the system's folder for temporary files.
+        Folder where "fitc" keeps two numbers for each row and class meanwhile, and "local" its rows; every
+        worker must see it. Default: beside the checkpoint, else the system's folder for temporary files.
     progress : bool or Progress, optional
         Progress bars: one for the whole fit, and one for each pass; default only on a terminal or in a
         notebook. A :class:`~streamgp.passes.progress.Progress` counts too.
@@ -119,6 +130,9 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     ----------
     classes_, n_features_in_
         As usual.
+    feature_names_in_ : array of str
+        Where the store or the data frame has names; features made by :func:`streamgp.ingest` have those of
+        their columns ("city=Rome").
     active_rows_ : array
         Row numbers of the active sets, one class after the other, in the order of inclusion; inducing inputs
         that are no rows (centres, or learned) are not among them.
@@ -190,8 +204,11 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         return cloned
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is pickled: everything but the client, which another process cannot use."""
+        """What is pickled: all but the client, which another process cannot use; rows of blocks are read."""
         state: dict[str, Any] = super().__getstate__()
+        model = state.get("model_")
+        if model is not None and isinstance(model.snapshot, LocalSnapshot):
+            state = state | {"model_": replace(model, snapshot=model.snapshot.in_memory())}
         return {**state, "client": None} if "client" in state else state
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -225,11 +242,27 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         """Fit to a Zarr group (path, URL, group, Zarr store), an ``xarray.Dataset`` or a pair of arrays.
 
         All are read chunk by chunk. ``x`` is the name of one array, or a list of arrays of one column each.
-        ``sample_weight``, one number a row, in memory, goes with "fitc": a row of weight 2 counts as two
-        equal rows do. Chunks that must have been lost are refused; ``allow_missing_chunks`` reads them as the
-        fill value.
+        ``sample_weight``, one number a row, in memory, goes with "fitc" and "local": a row of weight 2 counts
+        as two equal rows do. Chunks that must have been lost are refused; ``allow_missing_chunks`` reads them
+        as the fill value.
         """
-        return self._adopt(*fit_store(self, store, x, y, self.task, sample_weight, allow_missing_chunks))
+        return self._fit(store, x, y, sample_weight, allow_missing_chunks=allow_missing_chunks)
+
+    def _fit(
+        self,
+        store: Store,
+        x: Names,
+        y: str,
+        weight: Any,
+        *,
+        allow_missing_chunks: bool = False,
+        names: Sequence[str] | None = None,
+    ) -> Self:
+        """Fit; ``names`` are those of features that have lost theirs on their way to an array."""
+        fitted = fit_store(self, store, x, y, self.task, weight, allow_missing_chunks)
+        if names is not None:
+            fitted = fitted._replace(model=replace(fitted.model, feature_names=tuple(names)))
+        return self._adopt(*fitted)
 
     def plan_stream(self, store: Store, x: str = "X", y: str = "y", *, task: Task | None = None) -> Preview:
         """The recipe and the memory of a fit to a store; a few chunks are read, nothing is learned."""
@@ -258,7 +291,10 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     def active_starts_(self) -> list[int]:
         """Where the inputs of each latent function begin in ``active_inputs_``; [0] where all share them."""
         check_is_fitted(self)
-        return sorted({head.columns.start for head in self.model_.snapshot.heads})
+        snapshot = self.model_.snapshot
+        if isinstance(snapshot, LocalSnapshot):
+            return [0]
+        return sorted({head.columns.start for head in snapshot.heads})
 
     def report(self, path: Any, data: Store | None = None, x: str = "X", y: str = "y") -> None:
         """Write one HTML page about the model: scores on ``data``, features, active rows, stages, cost.
@@ -269,12 +305,30 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         try:
             from streamgp.report import write_report
         except ImportError as error:
-            raise ImportError(f'{error.name} is missing: pip install "streamgp[report]"') from error
-        write_report(self, path, data, x, y)
+            raise MissingExtraError(
+                f"a report needs {error.name}, which is not installed: pip install 'streamgp[report]'"
+            ) from error
+        if data is None:
+            write_report(self, path)
+            return
+        with opened(self, data, x, y) as rows:
+            score = self._visit(*self._planned(rows), self._evaluation)
+            write_report(self, path, score, take_sample(rows, seed=0))
+
+    @property
+    def _evaluation(self) -> Visitor[Any]:
+        """The visitor that scores the model."""
+        raise NotImplementedError
 
     def save(self, path: Any) -> None:
-        """Write the fitted model to one file (or a ``.zarr`` folder) that :func:`load` reads."""
+        """Write the fitted model to one file (or a ``.zarr`` folder) that :func:`load` reads.
+
+        A model of local blocks contains the training rows, and so does its file.
+        """
         check_is_fitted(self)
+        if isinstance(self.model_.snapshot, LocalSnapshot):
+            size = format_size(self.model_.snapshot.store.nbytes)
+            logger.warning("%s contains the training rows of the model: %s before compression", path, size)
         header, arrays = self.model_.to_record()
         written = {name: parameter_to_json(value) for name, value in self.get_params(deep=False).items()}
         header["parameters"] = {name: value for name, value in written.items() if value is not None}
@@ -287,6 +341,9 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         """Take over what a fit has learned."""
         self.model_, self.history_, self.recipe_, self.about_ = model, list(history), recipe, about
         self.n_features_in_ = model.snapshot.active_inputs.shape[1]
+        self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
+        if model.feature_names is not None:
+            self.feature_names_in_ = np.array(model.feature_names, dtype=object)
         self.active_rows_, self.kernel_ = model.active_rows, model.snapshot.kernel
         self.likelihood_: Any = model.predictive.likelihoods
         if isinstance(model.targets, ClassTargets):
@@ -301,22 +358,14 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
             raise ParameterError(
                 f"rows have {rows.n_features} features, but the model was fitted to {self.n_features_in_}"
             )
-        snapshot = self.model_.snapshot
-        largest = max(len(head.projected_targets) for head in snapshot.heads)
-        matrices = sum(head.projection is not None for head in snapshot.heads)
-        demand = Demand(
-            rows,
-            snapshot.kernel,
-            largest,
-            max(1, matrices),
-            snapshot.dtype.itemsize,
-            shared=len(snapshot.active_inputs) == largest,
-            fitted=True,
-            likelihood=self.model_.predictive.likelihoods[0],
-            joint_classes=len(snapshot.heads),
-        )
+        demand = fitted_demand(self.model_, rows)
         plan = make_plan(demand, parse_size(self.memory_budget), n_threads(self.n_jobs))
-        settings = PassSettings(plan.rows_per_block, plan.tasks_in_flight, self.client, self.progress)
+        snapshot, rows_per_block = self.model_.snapshot, plan.rows_per_block
+        if isinstance(snapshot, LocalSnapshot):
+            # Rows are gathered block by block: the more at a time, the fewer heads are made.
+            snapshot.recent.resize(plan.cache_bytes)
+            rows_per_block = plan.span_rows
+        settings = PassSettings(rows_per_block, plan.tasks_in_flight, self.client, self.progress)
         return rows.cut(plan.span_rows), settings
 
     def _visit(
@@ -331,9 +380,33 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     def _marginals(self, X: Any, with_variance: bool = True) -> Marginals:
         """Latent marginals of rows in memory, inside the budget."""
         check_is_fitted(self)
-        features = X if is_lazy(X) else validate_data(self, X, dtype="numeric", reset=False)
-        rows = self._planned(open_rows(features, y=None))
-        return concatenate(self._visit(*rows, CollectMarginals(with_variance)))
+        features = self._features(X)
+        rows, settings = self._planned(open_rows(features, y=None))
+        if isinstance(self.model_.snapshot, LocalSnapshot) and isinstance(features, np.ndarray):
+            inputs = self.model_.standardizer.apply(features, np.float64)
+            return marginals_side_by_side(self.model_.snapshot, inputs, settings)
+        return concatenate(self._visit(rows, settings, CollectMarginals(with_variance)))
+
+    def _features(self, X: Any) -> Any:
+        """Rows as an array of features; raw columns are encoded as those of the training store were."""
+        if self._takes_raw(X):
+            return encoded(self.model_, X)
+        if is_lazy(X):
+            return X
+        if (
+            self.model_.column_recipe is not None
+        ):  # features that are made already; raw columns have the names
+            return check_array(X, dtype="numeric")
+        return validate_data(self, X, dtype="numeric", reset=False)
+
+    def _lazily(self, X: Any) -> Any:
+        """A Dask array for features that are lazy; everything else, and raw columns, as they are."""
+        check_is_fitted(self)
+        return X if self._takes_raw(X) else as_dask(X)
+
+    def _takes_raw(self, X: Any) -> bool:
+        """Whether rows are raw columns to this model; without a recipe, a frame holds features."""
+        return is_raw(X) and (self.model_.column_recipe is not None or not is_frame(X))
 
     def _by_block(
         self,
@@ -361,9 +434,10 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> T:
         """One pass of a visitor that compares predictions with the targets of a store."""
         check_is_fitted(self)
-        rows, settings = self._planned(open_rows(store, x, y, allow_missing_chunks=allow_missing_chunks))
-        warn_of_absent(*rows.check_chunks())
-        counted: tuple[T, int] = self._visit(rows, settings, LeaveOutBadRows(visitor), on_bad_rows)
+        with opened(self, store, x, y, allow_missing_chunks) as found:
+            rows, settings = self._planned(found)
+            warn_of_absent(*rows.check_chunks())
+            counted: tuple[T, int] = self._visit(rows, settings, LeaveOutBadRows(visitor), on_bad_rows)
         warn_of_bad_rows(counted[1], "are left out of the score")
         return counted[0]
 
@@ -380,17 +454,46 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         """Write what ``predict`` makes of every row of a store to a new Zarr group, or go on doing so."""
         check_is_fitted(self)
-        rows, settings = self._planned(open_rows(store, x, None, allow_missing_chunks=allow_missing_chunks))
-        warn_of_absent(*rows.check_chunks())
-        how = [fingerprint(rows.features), rows.span_rows, on_bad_rows]
-        identity = record_digest(*self.model_.to_record(), extra=how)
-        with output_group(out, rows, columns, {IDENTITY: identity, **(attributes or {})}) as output:
-            writer = PredictionWriter(predict, output.arrays)
-            bad = output.bad_rows
-            if output.spans:
-                bad += self._visit(rows, settings, writer, on_bad_rows, spans=output.spans)[1]
-            output.note_bad_rows(bad)
+        with opened(self, store, x, None, allow_missing_chunks) as found:
+            rows, settings = self._planned(found)
+            warn_of_absent(*rows.check_chunks())
+            how = [fingerprint(rows.features), rows.span_rows, on_bad_rows]
+            header, arrays = self.model_.to_record()
+            # The posterior is a sum over all rows: those that the model holds need not be read to tell it.
+            small = {name: array for name, array in arrays.items() if not isinstance(array, LargeArray)}
+            identity = record_digest(header, small, extra=how)
+            with output_group(out, rows, columns, {IDENTITY: identity, **(attributes or {})}) as output:
+                writer = PredictionWriter(predict, output.arrays)
+                bad = output.bad_rows
+                if output.spans:
+                    bad += self._visit(rows, settings, writer, on_bad_rows, spans=output.spans)[1]
+                output.note_bad_rows(bad)
         warn_of_bad_rows(bad, "have NaN as predictions, and -1 as label")
+
+
+def fitted_demand(model: Model, rows: Rows) -> Demand:
+    """What passes of a fitted model over rows ask of the memory."""
+    snapshot, likelihood = model.snapshot, model.predictive.likelihoods[0]
+    if isinstance(snapshot, LocalSnapshot):
+        size, heads = len(snapshot.active_inputs), len(snapshot.posteriors)
+        most = snapshot.table.most_rows
+        kernel = snapshot.kernel
+        return Demand(
+            rows, kernel, size, heads, 8, shared=True, fitted=True, likelihood=likelihood, head_rows=most
+        )
+    largest = max(len(head.projected_targets) for head in snapshot.heads)
+    matrices = sum(head.projection is not None for head in snapshot.heads)
+    return Demand(
+        rows,
+        snapshot.kernel,
+        largest,
+        max(1, matrices),
+        snapshot.dtype.itemsize,
+        shared=len(snapshot.active_inputs) == largest,
+        fitted=True,
+        likelihood=likelihood,
+        joint_classes=len(snapshot.heads),
+    )
 
 
 def fit_store(
@@ -409,7 +512,10 @@ def fit_store(
     with running(estimator.n_jobs, estimator.verbose):
         seed = resumed_seed(estimator.checkpoint) if estimator.random_state is None else None
         settings = fit_settings(parameters, _seed(estimator.random_state) if seed is None else seed, weight)
-        return fit(open_rows(store, x, y, allow_missing_chunks=allow_missing_chunks), task, settings)
+        rows = open_rows(store, x, y, allow_missing_chunks=allow_missing_chunks)
+        fitted = fit(rows, task, settings)
+    named = replace(fitted.model, feature_names=rows.feature_names, column_recipe=rows.column_recipe)
+    return fitted._replace(model=named)
 
 
 def _seed(random_state: Any) -> int:

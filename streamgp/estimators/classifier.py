@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamgp.arrays import Array
 from streamgp.data.labels import plain_labels
-from streamgp.data.lazy import as_dask, is_lazy
+from streamgp.data.lazy import is_lazy
 from streamgp.data.rows import Names, Store
 from streamgp.estimators.base import StreamGPEstimator
 from streamgp.passes import ClassEvaluation
@@ -33,11 +33,12 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to arrays in memory, or to Dask arrays; ``sample_weight`` as for :meth:`fit_stream`."""
+        names = None
         if not is_lazy(X):
             X, y = validate_data(self, X, y, dtype="numeric", accept_sparse=False)
             check_classification_targets(y)
-            y = plain_labels(y)
-        return self.fit_stream((X, y), sample_weight=sample_weight)
+            names, y = getattr(self, "feature_names_in_", None), plain_labels(y)
+        return self._fit((X, y), "X", "y", sample_weight, names=names)
 
     @property
     def _predictive(self) -> ClassPredictive:
@@ -50,7 +51,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
 
         Of two classes a symmetric likelihood needs the latent mean alone, far cheaper than variances.
         """
-        X = as_dask(X)
+        X = self._lazily(X)
         if isinstance(X, dask.array.Array):
             return self._by_block(self.predict, X, self.classes_.dtype)
         if self._predictive.decides_by_mean:
@@ -60,7 +61,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
 
     def predict_proba(self, X: Any) -> Any:
         """Probability of every class, in the order of ``classes_``; a Dask array for a Dask array."""
-        X = as_dask(X)
+        X = self._lazily(X)
         if isinstance(X, dask.array.Array):
             return self._by_block(self.predict_proba, X, np.dtype(np.float64), len(self.classes_))
         return np.exp(self._predictive.log_probabilities(self._marginals(X)))
@@ -71,7 +72,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         Of two classes: the log odds of the second, (rows,), positive where it is predicted. Of more: the log
         probability of each, (rows, classes). A Dask array for a Dask array.
         """
-        X = as_dask(X)
+        X = self._lazily(X)
         if isinstance(X, dask.array.Array):
             n_classes = self._predictive.n_classes
             columns = None if n_classes == 2 else n_classes
@@ -113,6 +114,10 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
             {"classes": self.classes_.tolist()},
         )
 
+    @property
+    def _evaluation(self) -> ClassEvaluation:
+        return ClassEvaluation(self._predictive, tuple(self.classes_.tolist()))
+
     def evaluate_stream(
         self,
         store: Store,
@@ -127,8 +132,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         Its ``baseline`` always predicts the shares of the classes; ``to_dict()`` suits JSON. ``on_bad_rows``
         as for :meth:`predict_stream`; "nan" leaves such rows out of the score.
         """
-        visitor = ClassEvaluation(self._predictive, tuple(self.classes_.tolist()))
-        return self._evaluate(store, x, y, visitor, on_bad_rows, allow_missing_chunks)
+        return self._evaluate(store, x, y, self._evaluation, on_bad_rows, allow_missing_chunks)
 
 
 def _class_columns(predictive: ClassPredictive, marginals: Marginals) -> Mapping[str, Array]:

@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamgp.arrays import Array
-from streamgp.data.lazy import as_dask, is_lazy
+from streamgp.data.lazy import is_lazy
 from streamgp.data.rows import Names, Store
 from streamgp.estimators.base import StreamGPEstimator
 from streamgp.likelihoods import Ordinal
@@ -41,9 +41,11 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
         Targets are centred and scaled, predictions mapped back; counts and ordered categories
         (``likelihood=Poisson()``, ``Ordinal(5)``) are taken as they are.
         """
+        names = None
         if not is_lazy(X):
             X, y = validate_data(self, X, y, dtype="numeric", y_numeric=True)
-        return self.fit_stream((X, y), sample_weight=sample_weight)
+            names = getattr(self, "feature_names_in_", None)
+        return self._fit((X, y), "X", "y", sample_weight, names=names)
 
     @property
     def _predictive(self) -> RealPredictive:
@@ -56,7 +58,7 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
 
         The mean alone costs O(d) a row instead of O(d²). A Dask array gives Dask arrays.
         """
-        X = as_dask(X)
+        X = self._lazily(X)
         if isinstance(X, dask.array.Array):
             both = self._by_block(self._mean_and_deviation, X, np.dtype(np.float64), 2)
             return (both[:, 0], both[:, 1]) if return_std else self._by_block(self.predict, X, both.dtype)
@@ -103,6 +105,10 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
             allow_missing_chunks,
         )
 
+    @property
+    def _evaluation(self) -> RealEvaluation:
+        return RealEvaluation(self._predictive)
+
     def evaluate_stream(
         self,
         store: Store,
@@ -117,8 +123,7 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
         Its ``baseline`` always predicts the mean and variance of the targets; ``to_dict()`` suits JSON.
         ``on_bad_rows`` as for :meth:`predict_stream`; "nan" leaves such rows out of the score.
         """
-        visitor = RealEvaluation(self._predictive)
-        return self._evaluate(store, x, y, visitor, on_bad_rows, allow_missing_chunks)
+        return self._evaluate(store, x, y, self._evaluation, on_bad_rows, allow_missing_chunks)
 
 
 def _real_columns(predictive: RealPredictive, marginals: Marginals) -> Mapping[str, Array]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from streamgp.arrays import Array, FloatArray, IntArray
 from streamgp.data import Span, Standardizer, Targets
 from streamgp.passes.finite import OnBadRows, bad_rows, refuse_row
-from streamgp.posterior import Marginals, Snapshot
+from streamgp.posterior import Marginals
 
 T = TypeVar("T")
 
@@ -45,6 +45,22 @@ class Reading:
     standardizer: Standardizer
     targets: Targets | None
     dtype: np.dtype[Any]
+
+
+class Posterior(Protocol):
+    """What a pass asks of a frozen posterior: :class:`~streamgp.posterior.Snapshot` is the plain one."""
+
+    @property
+    def prepared(self) -> Any:
+        """What is made once in a process, for all blocks and threads."""
+
+    def buffer(self, rows: int) -> Array | None:
+        """Room that :meth:`marginals` can use again and again."""
+
+    def marginals(
+        self, features: Array, with_variance: bool = True, kernel_out: Array | None = None
+    ) -> Marginals:
+        """Latent mean and variance of standardised rows."""
 
 
 class Buffers(NamedTuple):
@@ -85,7 +101,7 @@ class Job:
 
     visitor: Visitor[Any]
     reading: Reading | None
-    snapshot: Snapshot | None
+    snapshot: Posterior | None
     rows_per_block: int
     on_bad_rows: OnBadRows | None = None  # None: rows are known to be good
 
@@ -95,7 +111,7 @@ class Job:
         if self.reading is not None:
             features = np.empty((rows, len(self.reading.standardizer.shift)), self.reading.dtype)
         if self.snapshot is not None:
-            kernel = np.empty((rows, len(self.snapshot.active_inputs)), self.snapshot.dtype)
+            kernel = self.snapshot.buffer(rows)
         return Buffers(features, kernel)
 
     def block(self, start: int, stored: Array, targets: Array | None, buffers: Buffers) -> Block:
@@ -118,10 +134,8 @@ class Job:
                 targets = _encoded(self.reading.targets, targets, bad)
         marginals = None
         if self.snapshot is not None:
-            assert buffers.kernel is not None
-            marginals = self.snapshot.marginals(
-                features, self.visitor.needs_variance, kernel_out=buffers.kernel[: len(stored)]
-            )
+            room = None if buffers.kernel is None else buffers.kernel[: len(stored)]
+            marginals = self.snapshot.marginals(features, self.visitor.needs_variance, kernel_out=room)
         return Block(start, stored, features, targets, marginals, bad)
 
 

@@ -1,4 +1,4 @@
-"""A round of Lloyd's algorithm over all rows, each class with its own centres, in one pass."""
+"""Nearest centres of rows; a round of Lloyd's algorithm over all rows in one pass, each class by itself."""
 
 from __future__ import annotations
 
@@ -8,8 +8,41 @@ from typing import NamedTuple
 import numpy as np
 
 from streamgp.arrays import Array, FloatArray, IntArray
+from streamgp.numerics.nearest import settle_nearest
 from streamgp.passes.block import Block, Visitor
 from streamgp.passes.candidates import is_among
+
+ROWS_PER_TILE = 2048
+
+
+class Nearest(NamedTuple):
+    """Centres of n rows, nearest first: labels (n, k), and squared distances (n, k) in scaled inputs."""
+
+    labels: IntArray
+    squares: FloatArray
+
+
+def nearest_centres(rows: Array, centres: FloatArray, count: int = 1) -> Nearest:
+    """The nearest centres of rows, both in units of the metric; of equally near ones the lowest number.
+
+    Shapes: rows (n, p), centres (m, p) → (n, k), k = min(count, m).
+    Cost: 2 n m p flops; memory: a tile of rows × m.  Hazard: none of chunking, see :func:`settle_nearest`.
+    """
+    wanted = min(count, len(centres))
+    labels, squares = np.empty((len(rows), wanted), np.int64), np.empty((len(rows), wanted))
+    known = np.ascontiguousarray(centres, np.float64)
+    half = 0.5 * np.einsum("ij,ij->i", known, known)
+    reach = float(np.sqrt(2.0 * half.max(initial=0.0)))
+    unit = 4.0 * np.finfo(np.float64).eps * (1.0 + known.shape[1])
+    room = np.empty((min(len(rows), ROWS_PER_TILE), len(known)))
+    for start in range(0, len(rows), ROWS_PER_TILE):
+        tile = np.ascontiguousarray(rows[start : start + ROWS_PER_TILE], np.float64)
+        rough = np.matmul(tile, known.T, out=room[: len(tile)])
+        np.subtract(half, rough, out=rough)
+        norms = np.sqrt(np.einsum("ij,ij->i", tile, tile))
+        place = slice(start, start + len(tile))
+        settle_nearest(tile, known, rough, unit * reach * (reach + norms), labels[place], squares[place])
+    return Nearest(labels, squares)
 
 
 class ClusterSums(NamedTuple):

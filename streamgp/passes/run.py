@@ -16,11 +16,10 @@ from streamgp.budget import return_large_allocations
 from streamgp.data import Rows, Span
 from streamgp.data.columns import load
 from streamgp.errors import ParameterError
-from streamgp.passes.block import Job, Reading, Visitor
+from streamgp.passes.block import Job, Posterior, Reading, Visitor
 from streamgp.passes.finite import OnBadRows
 from streamgp.passes.progress import Progress
 from streamgp.passes.threads import Fold, Threads
-from streamgp.posterior import Snapshot
 
 T = TypeVar("T")
 
@@ -57,7 +56,7 @@ def run_pass(
     settings: PassSettings,
     *,
     reading: Reading | None = None,
-    snapshot: Snapshot | None = None,
+    snapshot: Posterior | None = None,
     spans: Iterable[Span] | None = None,
     on_bad_rows: OnBadRows | None = None,
     label: str = "pass",
@@ -69,21 +68,40 @@ def run_pass(
     The same store and the same ``rows_per_block`` give the same bits, on threads and on any cluster of the
     same kind of processor; another chunking gives the same result up to rounding.
     """
-    return_large_allocations()
     chosen = list(rows.spans() if spans is None else spans)
     job = Job(visitor, reading, snapshot, settings.rows_per_block, on_bad_rows)
-    with Progress.of(settings.progress).passing(sum(span.rows for span in chosen), label) as advance:
-        lengths = iter([span.rows for span in chosen])
-        fold = _folder(settings, snapshot, lambda: advance(next(lengths)))
-        result: T = fold(visit_span, job, ((span, *rows.pieces(span)) for span in chosen), visitor.merge)
+    if snapshot is not None and find_client(settings.client) is None:
+        _ = snapshot.prepared  # before there are threads that would each make it
+    items = ((span, *rows.pieces(span)) for span in chosen)
+    lengths = [span.rows for span in chosen]
+    result: T = run_tasks(visit_span, job, items, visitor.merge, settings, lengths=lengths, label=label)
     return result
 
 
-def _folder(settings: PassSettings, snapshot: Snapshot | None, advance: Callable[[], object]) -> Fold:
+def run_tasks(
+    function: Callable[..., T],
+    shared: Any,
+    items: Iterable[tuple[Any, ...]],
+    merge: Callable[[T, T], T],
+    settings: PassSettings,
+    *,
+    lengths: list[int],
+    label: str,
+) -> T:
+    """Call a function for every item, side by side, and merge the results in order; see :class:`Fold`.
+
+    ``lengths``: how many rows each item stands for, as progress bars count them.
+    """
+    return_large_allocations()
+    with Progress.of(settings.progress).passing(sum(lengths), label) as advance:
+        steps = iter(lengths)
+        fold = _folder(settings, lambda: advance(next(steps)))
+        return fold(function, shared, items, merge)
+
+
+def _folder(settings: PassSettings, advance: Callable[[], object]) -> Fold:
     client = find_client(settings.client)
     if client is None:
-        if snapshot is not None:
-            _ = snapshot.prepared  # before there are threads that would each make it
         return Threads(settings.tasks_in_flight, advance)
     from streamgp.passes.workers import Cluster  # only here: importing distributed takes half a second
 

@@ -44,10 +44,10 @@ class Scratch:
                 f"scratch= folder, or start again with another checkpoint folder"
             ) from error
 
-    def write(self, generation: int, rows: Rows, n_heads: int) -> zarr.Array:
+    def write(self, generation: int, rows: Rows, n_heads: int, columns: int = 2) -> zarr.Array:
         """An empty array for the sites of a generation; what an interrupted sweep left is overwritten.
 
-        Generations that no checkpoint needs any more are removed first.
+        Generations that no checkpoint needs any more are removed first. ``columns``: numbers a row and head.
         """
         wanted = {self._path(generation - age).name for age in range(GENERATIONS)}
         for path in self.folder.glob("sites-*"):
@@ -55,8 +55,8 @@ class Scratch:
                 shutil.rmtree(path, ignore_errors=True)
         return zarr.create_array(
             self._path(generation),
-            shape=(rows.n_rows, n_heads, 2),
-            chunks=(min(rows.span_rows, rows.n_rows), n_heads, 2),
+            shape=(rows.n_rows, n_heads, columns),
+            chunks=(min(rows.span_rows, rows.n_rows), n_heads, columns),
             dtype="float64",
             compressors=None,
             overwrite=True,
@@ -64,13 +64,23 @@ class Scratch:
             config={"write_empty_chunks": True},
         )
 
+    @property
+    def blocks(self) -> Path:
+        """Where rows lie block by block."""
+        return self.folder / "blocks"
+
+    @property
+    def runs(self) -> Path:
+        """Where rows wait that are on their way to their blocks."""
+        return self.folder / "runs"
+
     def _path(self, generation: int) -> Path:
         return self.folder / f"sites-{generation:05d}"
 
 
-def scratch_bytes(n_rows: int, n_heads: int) -> int:
-    """Bytes on disk: two numbers for each row and head, in every generation that is kept."""
-    return GENERATIONS * 16 * n_rows * n_heads
+def scratch_bytes(n_rows: int, n_heads: int, columns: int = 2) -> int:
+    """Bytes on disk: two numbers (or more) for each row and head, in every generation that is kept."""
+    return GENERATIONS * 8 * columns * n_rows * n_heads
 
 
 @contextmanager
@@ -78,8 +88,9 @@ def scratch_space(scratch: Any, checkpoint: Any, needed: int, client: Any) -> It
     """A folder for scratch arrays, checked before the first pass, removed once the fit has ended well.
 
     ``scratch`` is where to put it; default beside the checkpoint, else the system's folder for temporary
-    files. With a checkpoint its name is always the same, so that an interrupted fit finds its sites again;
-    without, it is removed after an error too.
+    files. With a checkpoint its name is always the same, so that an interrupted fit finds its sites again,
+    and rows in blocks stay, for the checkpoint may be asked for its model; without, all is removed after an
+    error too.
     """
     place = _place(scratch, checkpoint)
     place.mkdir(parents=True, exist_ok=True)
@@ -100,7 +111,11 @@ def scratch_space(scratch: Any, checkpoint: Any, needed: int, client: Any) -> It
     except LockedError as error:
         raise CheckpointError(f"the sites in {str(folder)!r} are in use by {error}") from error
     finally:
-        if finished or checkpoint is None:
+        if finished and checkpoint is not None and Scratch(folder).blocks.exists():
+            for path in folder.iterdir():
+                if path != Scratch(folder).blocks:
+                    shutil.rmtree(path, ignore_errors=True)
+        elif finished or checkpoint is None:
             shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -5,6 +5,7 @@ Nothing here knows a model. No pickle is written or read, so a file from elsewhe
 
 from streamgp.persistence.checkpoints import Checkpoint, CheckpointFolder, check_identity
 from streamgp.persistence.evaluations import EvaluationLog
+from streamgp.persistence.large import LargeArray
 from streamgp.persistence.plain import record_digest
 from streamgp.persistence.records import is_record, read_record, write_record
 
@@ -12,6 +13,7 @@ __all__ = [
     "Checkpoint",
     "CheckpointFolder",
     "EvaluationLog",
+    "LargeArray",
     "check_identity",
     "is_record",
     "read_record",

@@ -7,6 +7,7 @@ import platform
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from zarr.storage import LocalStore, ZipStore
 from streamgp.arrays import Array
 from streamgp.errors import ModelFileError
 from streamgp.persistence.atomic import replacing, set_aside
+from streamgp.persistence.large import DIGESTS, LargeArray, StoredArray
 from streamgp.persistence.plain import (
     array_digest,
     check_names,
@@ -28,18 +30,19 @@ from streamgp.persistence.plain import (
     plain_json,
 )
 
-SCHEMA = 1
-"""Version of the layout of records; a higher one is refused."""
+SCHEMA = 2
+"""Version of the layout of records; a higher one is refused. Without large arrays a record has version 1."""
 RECORD = "streamgp_record"
 """Attribute of the group: kind, schema, versions, checksums and header."""
 _CHUNK_BYTES = 4 << 20  # several chunks are encoded at once: each is a copy
 _ZIP_START = b"PK\x03\x04"
 
 Arrays = Mapping[str, Array]
+Written = Mapping[str, Array | LargeArray]
 
 
 def write_record(
-    path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Arrays, *, kind: str
+    path: str | os.PathLike[str], header: Mapping[str, Any], arrays: Written, *, kind: str
 ) -> None:
     """Write a header and arrays to ``path``; an earlier record there is replaced as a whole, or not at all.
 
@@ -47,13 +50,16 @@ def write_record(
     its successor takes its place: for a replacement in one step take the zip file. ``header`` is what JSON
     can hold, finite numbers only; ``arrays`` hold numbers, bool or fixed-width strings, and their names may
     have levels ("heads/0/projection"). All bits are kept; big-endian and Fortran-ordered arrays come back
-    little-endian and C-ordered.
+    little-endian and C-ordered. Large arrays are read twice, chunk by chunk.
     """
     target = _local(path)
-    check_names(arrays)
-    plain = {name: plain_array(array, name) for name, array in arrays.items()}
+    large = {name: array for name, array in arrays.items() if isinstance(array, LargeArray)}
+    small = {name: array for name, array in arrays.items() if not isinstance(array, LargeArray)}
+    small |= {name + DIGESTS: array.digests() for name, array in large.items()}
+    check_names([*small, *large])
+    plain = {name: plain_array(array, name) for name, array in small.items()}
     manifest = {
-        "schema": SCHEMA,
+        "schema": SCHEMA if large else 1,
         "kind": kind,
         "versions": {
             "streamgp": version("streamgp"),
@@ -66,14 +72,19 @@ def write_record(
         },
         "header": plain_json(header, "header"),
     }
+    if large:
+        manifest["large"] = {
+            name: {"dtype": array.dtype.str, "shape": list(array.shape), "rows": array.rows}
+            for name, array in large.items()
+        }
     manifest["sha256"] = json_digest(manifest)
     _check_target(target)
     with replacing(target) as unfinished:
-        _write_store(unfinished, manifest, plain, folder=_is_folder_name(target))
+        _write_store(unfinished, manifest, plain, large, folder=_is_folder_name(target))
 
 
-def read_record(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Header and arrays of a record, each array verified by its checksum.
+def read_record(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Header and arrays of a record, each array verified by its checksum; large ones when they are read.
 
     Raises :class:`ModelFileError`, which names the file and the array, where the record is absent, damaged,
     written by a newer version, or of another ``kind``.
@@ -81,8 +92,29 @@ def read_record(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, A
     source = _local(path)
     with _opened(source) as group:
         manifest = _manifest_of_kind(group, source, kind)
-        arrays = {name: _read_array(group, name, entry, source) for name, entry in manifest["arrays"].items()}
+        arrays: dict[str, Any] = {
+            name: _read_array(group, name, entry, source) for name, entry in manifest["arrays"].items()
+        }
+    for name, entry in manifest.get("large", {}).items():
+        arrays[name] = StoredArray(
+            name,
+            tuple(entry["shape"]),
+            np.dtype(entry["dtype"]),
+            entry["rows"],
+            arrays.pop(name + DIGESTS),
+            partial(_opened_member, source.absolute(), name),
+            partial(_damaged, source=source),
+        )
     return manifest["header"], arrays
+
+
+@contextmanager
+def _opened_member(source: Path, name: str) -> Iterator[Any]:
+    with _opened(source) as group:
+        member = group.get(name)
+        if member is None:
+            raise _damaged(name, "is missing", source)
+        yield member
 
 
 def read_header(path: str | os.PathLike[str], *, kind: str) -> dict[str, Any]:
@@ -94,12 +126,20 @@ def read_header(path: str | os.PathLike[str], *, kind: str) -> dict[str, Any]:
 
 
 def is_record(path: str | os.PathLike[str]) -> bool:
-    """Whether a file or folder is a record that streamgp wrote, readable or not: a zip file, or marked so."""
+    """Whether a file or folder is a record that streamgp wrote; a file that cannot be read counts as one."""
     source = Path(path)
-    return _is_record(source) if source.is_dir() else source.is_file() and zipfile.is_zipfile(source)
+    if source.is_dir():
+        return _is_record(source)
+    try:
+        with _opened(source) as group:
+            return RECORD in group.attrs
+    except ModelFileError:
+        return source.is_file()
 
 
-def _write_store(path: Path, manifest: dict[str, Any], arrays: Arrays, *, folder: bool) -> None:
+def _write_store(
+    path: Path, manifest: dict[str, Any], arrays: Arrays, large: Mapping[str, LargeArray], *, folder: bool
+) -> None:
     store = LocalStore(path) if folder else ZipStore(path, mode="x")
     group = zarr.create_group(store, attributes={RECORD: manifest}, zarr_format=3)
     try:
@@ -115,6 +155,18 @@ def _write_store(path: Path, manifest: dict[str, Any], arrays: Arrays, *, folder
                 config={"write_empty_chunks": True},  # else -0.0 may return as 0.0
             )
             member[...] = stored
+        for name, source in large.items():
+            member = group.create_array(
+                name,
+                shape=source.shape,
+                dtype=source.dtype,
+                chunks=(source.rows, *source.shape[1:]),
+                filters=None,
+                compressors=ZstdCodec(level=1),
+                config={"write_empty_chunks": True},
+            )
+            for start, piece in source.pieces():
+                member[start : start + len(piece)] = piece
     finally:
         store.close()
 

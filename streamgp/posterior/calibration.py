@@ -63,6 +63,38 @@ def calibrate(
     return Calibration(float(np.exp(log_scale)), float(offset), float(np.exp(log_ratio)), float(density))
 
 
+def calibrate_noise(
+    targets: FloatArray,
+    mean: FloatArray,
+    variance: FloatArray,
+    noise: float,
+    weights: FloatArray | None = None,
+) -> tuple[Calibration, float]:
+    """Scale r of latent variances and noise σ² that give real targets left out the largest density.
+
+    L = Σ w log N(y; h, r a + σ²):  a scale alone cannot tell doubt about the function from noise.
+    h mean, a variance; ``noise``: where the search starts.
+    Shapes: (c,) each.  Cost: some tens of O(c).
+    """
+    weights = np.ones(len(targets)) if weights is None else weights
+    squares = (targets - mean) ** 2
+
+    def objective(vector: FloatArray) -> tuple[float, FloatArray]:
+        by_latent, by_noise = np.exp(vector[0]) * variance, noise * np.exp(vector[1])
+        total = by_latent + by_noise
+        slope = weights * 0.5 * (1.0 / total - squares / total**2)
+        value = float(weights @ (0.5 * (np.log(2.0 * np.pi * total) + squares / total)))
+        doubt = 0.5 * _PRIOR_PRECISION * float(vector @ vector)
+        gradient = np.array([slope @ by_latent, by_noise * slope.sum()])
+        return value + doubt, gradient + _PRIOR_PRECISION * vector
+
+    bounds = [_BOUNDS[2], (np.log(1e-4), np.log(1e4))]
+    found = minimize(objective, np.zeros(2), jac=True, method="L-BFGS-B", bounds=bounds)
+    density = -(found.fun - 0.5 * _PRIOR_PRECISION * float(found.x @ found.x)) / weights.sum()
+    ratio, factor = np.exp(found.x)
+    return Calibration(1.0, 0.0, float(ratio), float(density)), noise * float(factor)
+
+
 def calibrate_points(
     likelihood: JointLikelihood | Likelihood,
     targets: FloatArray,

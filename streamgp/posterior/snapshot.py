@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from streamgp.arrays import Array, FloatArray
-from streamgp.kernels import Kernel, Prepared
+from streamgp.kernels import Kernel, Prepared, kernel_from_json
 from streamgp.numerics import projection as numerics
 from streamgp.posterior.calibration import UNCALIBRATED, Calibration
 
@@ -99,6 +99,46 @@ class Snapshot:
     def __reduce__(self) -> tuple[type[Snapshot], tuple[Any, ...]]:
         """Sent to other processes without what each makes for itself."""
         return Snapshot, (self.kernel, self.active_inputs, self.heads)
+
+    def to_record(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """JSON and arrays for the disk; prediction does not need the training data, so they are not in it."""
+        header: dict[str, Any] = {
+            "kernel": self.kernel.to_json(),
+            "columns": [[head.columns.start, head.columns.stop] for head in self.heads],
+            "calibrations": [list(head.calibration) for head in self.heads],
+            "residuals": [head.residual for head in self.heads],
+        }
+        arrays: dict[str, Any] = {"active_inputs": self.active_inputs}
+        for number, head in enumerate(self.heads):
+            if head.projection is not None:
+                arrays[f"heads/{number}/projection"] = head.projection
+            arrays[f"heads/{number}/projected_targets"] = head.projected_targets
+            if head.whitening is not None:
+                arrays[f"heads/{number}/whitening"] = head.whitening
+        return header, arrays
+
+    @staticmethod
+    def from_record(header: dict[str, Any], arrays: dict[str, Any], standardizer: object) -> Snapshot:
+        """The snapshot that was written; it sees standardised rows only."""
+        residuals = header.get("residuals", [1.0] * len(header["columns"]))  # absent from the first models
+        heads = tuple(
+            Head(
+                arrays.get(f"heads/{number}/projection"),
+                arrays[f"heads/{number}/projected_targets"],
+                slice(*columns),
+                Calibration(*calibration),
+                residual,
+                arrays.get(f"heads/{number}/whitening"),
+            )
+            for number, (columns, calibration, residual) in enumerate(
+                zip(header["columns"], header["calibrations"], residuals, strict=True)
+            )
+        )
+        return Snapshot(kernel_from_json(header["kernel"]), arrays["active_inputs"], heads)
+
+    def buffer(self, rows: int) -> Array | None:
+        """Room for the kernel block of so many rows, which :meth:`marginals` can use again and again."""
+        return np.empty((rows, len(self.active_inputs)), self.dtype)
 
     def astype(self, dtype: DTypeLike) -> Snapshot:
         """The same posterior for passes in another precision."""

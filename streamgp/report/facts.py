@@ -17,9 +17,6 @@ from streamgp.arrays import Array, FloatArray
 from streamgp.data.targets import as_labels
 from streamgp.kernels import Kernel
 
-LINEAR_NUMBERS = 3_000_000
-"""Numbers in the features of the rows that a linear model learns from."""
-LINEAR_ROWS = 20_000
 FOLDS = 3
 EFFECTS = 6
 """Features whose effect is shown."""

@@ -135,9 +135,18 @@ def fit(model: Any) -> Section:
         ]
     hidden = ("client", "progress", "checkpoint", "scratch", "kernel", "likelihood")
     asked = ", ".join(f"{name}={value!r}" for name, value in given.items() if name not in hidden)
-    return Section(
-        "The fit", tables=[Table([("", ""), *facts, ("parameters", asked)], "What was fitted, and how.")]
-    )
+    what = Table([("", ""), *facts, ("parameters", asked)], "What was fitted, and how.")
+    return Section("The fit", tables=[what, *_tried(model.history_)])
+
+
+def _tried(history: Sequence[dict[str, Any]]) -> list[Table]:
+    caption = "Methods that were tried on a sample, and the log loss that each gave to rows it had not seen."
+    heading = ("method", "log loss (nats)")
+    return [
+        Table([heading, *((name, number(loss)) for name, loss in entry["log_losses"].items())], caption)
+        for entry in history
+        if "log_losses" in entry
+    ]
 
 
 def learning(history: Sequence[dict[str, Any]]) -> Section:
@@ -159,10 +168,10 @@ def learning(history: Sequence[dict[str, Any]]) -> Section:
         ),
     ):
         by_name: dict[str, list[tuple[int, float]]] = {}
-        for entry in history:
+        for step, entry in enumerate(history):
             value = read(entry)
             if value is not None and np.isfinite(value):
-                by_name.setdefault(entry["stage"], []).append((entry["step"], value))
+                by_name.setdefault(entry["stage"], []).append((step, value))
         if max(map(len, by_name.values()), default=0) > 1:
             drawn.append(Figure(figures.steps(name, by_name, axis), caption))
     said = (
@@ -187,11 +196,11 @@ def cost(model: Any) -> Section:
             stage["steps"],
             f"{stage['seconds']:.1f}",
             f"{stage['rows_read']:,}",
-            format_size(stage["peak_memory_bytes"]),
+            format_size(stage["peak_memory_bytes"]) if stage["peak_memory_bytes"] else "–",
         )
         for stage in stages
     ]
-    memory = [stage["peak_memory_bytes"] / 2**20 for stage in stages]
+    memory = [(stage["peak_memory_bytes"] or 0) / 2**20 for stage in stages]
     return Section(
         "Cost",
         tables=[

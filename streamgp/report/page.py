@@ -8,23 +8,20 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from streamgp.data import open_rows
-from streamgp.data.sample import take_sample
+from streamgp.arrays import Array
 from streamgp.passes.scores import ClassScore, RealScore
 from streamgp.persistence.atomic import replace_text
 from streamgp.report import learned, scored
-from streamgp.report.facts import LINEAR_NUMBERS, LINEAR_ROWS, relevance
+from streamgp.report.facts import relevance
 
 
 def write_report(
-    model: Any, path: str | os.PathLike[str], data: Any = None, x: str = "X", y: str = "y"
+    model: Any,
+    path: str | os.PathLike[str],
+    score: ClassScore | RealScore | None = None,
+    rows: tuple[Array, Array] | None = None,
 ) -> None:
-    """Write one page about a fitted model to ``path``; with ``data`` the model is scored on them."""
-    score = rows = None
-    if data is not None:
-        score = model.evaluate_stream(data, x, y)
-        opened = open_rows(data, x, y)
-        rows = take_sample(opened, min(LINEAR_ROWS, LINEAR_NUMBERS // opened.n_features), seed=0)
+    """Write one page about a fitted model to ``path``, with its score and a sample of the rows scored."""
     known = relevance(model.kernel_, model.n_features_in_)
     inputs = getattr(model, "active_inputs_", None)
     sections = [

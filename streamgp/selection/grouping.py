@@ -13,23 +13,25 @@ docs/decisions.md.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from streamgp.arrays import Array, BoolArray, FloatArray, IntArray
-from streamgp.numerics.nearest import settle_nearest
+from streamgp.passes.nearest import ROWS_PER_TILE, Nearest, nearest_centres
+from streamgp.passes.regroup import Assigned
 from streamgp.selection.centres import cluster_centres
 
 LLOYD_STEPS = 10
-ROWS_PER_TILE = 2048
-
-
-class Nearest(NamedTuple):
-    """Centres of n rows, nearest first: labels (n, k), and squared distances (n, k) in scaled inputs."""
-
-    labels: IntArray
-    squares: FloatArray
+BLOCK_ROWS = 500
+"""Rows of a block where nothing else is asked for."""
+ONE_BLOCK = 1000
+"""Up to so many rows are one block: the exact process costs no more than two widened blocks."""
+NEAR_CENTRES = 8
+"""Centres that a row may widen: its nearest ones."""
+GENEROSITY = 1.3
+"""How many more rows than wanted a limit of a sample lets through: surplus ones are left out when counted."""
 
 
 class Sizes(NamedTuple):
@@ -40,35 +42,23 @@ class Sizes(NamedTuple):
     most: int
 
 
+def block_sizes(wanted: int | None, n_rows: int) -> Sizes:
+    """Sizes of blocks for a data set, as wanted or by its number of rows: few enough rows are one block.
+
+    Measurements: docs/decisions.md.
+    """
+    if n_rows <= (ONE_BLOCK if wanted is None else wanted):
+        return Sizes(n_rows, 1, n_rows)
+    target = BLOCK_ROWS if wanted is None else wanted
+    return Sizes(target, max(1, target // 3), target + target // 2)
+
+
 class Regrouped(NamedTuple):
     """Centres after splitting and merging, (m′, p), and how many old ones were split and merged away."""
 
     centres: FloatArray
     split: int
     merged: int
-
-
-def nearest_centres(rows: Array, centres: FloatArray, count: int = 1) -> Nearest:
-    """The nearest centres of rows, both in units of the metric; of equally near ones the lowest number.
-
-    Shapes: rows (n, p), centres (m, p) → (n, k), k = min(count, m).
-    Cost: 2 n m p flops; memory: a tile of rows × m.  Hazard: none of chunking, see :func:`settle_nearest`.
-    """
-    wanted = min(count, len(centres))
-    labels, squares = np.empty((len(rows), wanted), np.int64), np.empty((len(rows), wanted))
-    known = np.ascontiguousarray(centres, np.float64)
-    half = 0.5 * np.einsum("ij,ij->i", known, known)
-    reach = float(np.sqrt(2.0 * half.max(initial=0.0)))
-    unit = 4.0 * np.finfo(np.float64).eps * (1.0 + known.shape[1])
-    room = np.empty((min(len(rows), ROWS_PER_TILE), len(known)))
-    for start in range(0, len(rows), ROWS_PER_TILE):
-        tile = np.ascontiguousarray(rows[start : start + ROWS_PER_TILE], np.float64)
-        rough = np.matmul(tile, known.T, out=room[: len(tile)])
-        np.subtract(half, rough, out=rough)
-        norms = np.sqrt(np.einsum("ij,ij->i", tile, tile))
-        place = slice(start, start + len(tile))
-        settle_nearest(tile, known, rough, unit * reach * (reach + norms), labels[place], squares[place])
-    return Nearest(labels, squares)
 
 
 def kmeans(rows: Array, count: int, steps: int = LLOYD_STEPS) -> FloatArray:
@@ -156,6 +146,29 @@ def halo_blocks(nearest: Nearest, limits: FloatArray) -> BoolArray:
     inside: BoolArray = _margins(nearest) <= limits[nearest.labels]
     inside[:, :1] = False
     return inside
+
+
+@dataclass(frozen=True, eq=False)
+class AssignRows:
+    """The centre of each row, and the offers of rows near the border to the centres beyond it.
+
+    ``centres`` (m, p) in units of ``scale`` (p,); ``limits`` (m,) of margins, see :func:`halo_limits`.
+    """
+
+    centres: FloatArray
+    scale: FloatArray
+    limits: FloatArray | None = None
+
+    def __call__(self, features: Array) -> Assigned:
+        """Centres and offers of standardised rows."""
+        count = 1 if self.limits is None else NEAR_CENTRES
+        nearest = nearest_centres(features / self.scale, self.centres, count)
+        if self.limits is None:
+            nothing = np.zeros(0, np.int64)
+            return Assigned(nearest.labels[:, 0], nothing, nothing, np.zeros(0))
+        rows, places = np.nonzero(halo_blocks(nearest, self.limits))
+        margins = _margins(nearest)[rows, places]
+        return Assigned(nearest.labels[:, 0], rows, nearest.labels[rows, places], margins)
 
 
 def _margins(nearest: Nearest) -> FloatArray:

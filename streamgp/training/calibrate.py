@@ -11,12 +11,13 @@ import numpy as np
 from streamgp.arrays import Array, FloatArray, IntArray
 from streamgp.inference.active_set import ActiveSet, left_out_marginals, refresh_factor
 from streamgp.kernels import Kernel
-from streamgp.likelihoods import JointLikelihood, Likelihood, Softmax
+from streamgp.likelihoods import Gaussian, JointLikelihood, Likelihood, Softmax
 from streamgp.passes.candidates import is_among
-from streamgp.posterior.calibration import Calibration, calibrate, calibrate_points
+from streamgp.posterior.calibration import Calibration, calibrate, calibrate_noise, calibrate_points
 from streamgp.posterior.predictive import ClassPredictive
 from streamgp.training.heads import snapshot_of
 from streamgp.training.judge import is_better, marginals_in_memory
+from streamgp.training.local import LocalSweeps, block_store, left_out_blocks
 from streamgp.training.problem import Problem
 from streamgp.training.stage import Draft, Stage, once
 
@@ -118,6 +119,34 @@ def _calibrated_points(problem: Problem, draft: Draft) -> tuple[Draft, dict[str,
 def _applied(calibrations: tuple[Calibration, ...], latent: FloatArray) -> FloatArray:
     scales, offsets, *_ = np.array(calibrations).T
     return np.asarray(latent * scales + offsets)
+
+
+def local_calibration() -> Stage:
+    """Calibrate by the rows of some blocks, each predicted by all others of its block and halo."""
+    return once("calibrate", _locally_calibrated)
+
+
+def _locally_calibrated(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
+    sweeps, store = draft.sweeps, block_store(problem)
+    assert isinstance(sweeps, LocalSweeps)
+    found = left_out_blocks(problem, sweeps.final_snapshot(problem, draft, store), CALIBRATION_ROWS)
+    weights = problem.weights.of_rows(found.numbers, found.targets)
+    calibrations, likelihoods = [], []
+    for head, likelihood in enumerate(draft.likelihoods):
+        targets = problem.head_targets(found.targets, head)
+        moments = (found.mean[:, head], found.variance[:, head])
+        if isinstance(likelihood, Gaussian):
+            calibration, noise = calibrate_noise(targets, *moments, likelihood.noise, weights)
+            likelihood = replace(likelihood, noise=noise)
+        else:
+            calibration = calibrate(likelihood, targets, *moments, weights)
+        calibrations.append(calibration)
+        likelihoods.append(likelihood)
+    told = {
+        "rows": len(found.targets),
+        "left_out_log_density": float(np.mean([calibration.log_density for calibration in calibrations])),
+    }
+    return replace(draft, calibrations=tuple(calibrations), likelihoods=tuple(likelihoods)), told
 
 
 def left_out(

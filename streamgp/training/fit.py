@@ -30,8 +30,9 @@ from streamgp.persistence import CheckpointFolder
 from streamgp.posterior.calibration import UNCALIBRATED
 from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive, class_predictive
-from streamgp.settings import FitSettings, refuse_for_real_targets, task_of
-from streamgp.training.heads import snapshot_of
+from streamgp.selection.grouping import block_sizes
+from streamgp.settings import FitSettings, Local, refuse_for_real_targets, task_of
+from streamgp.training.heads import make_snapshot
 from streamgp.training.learn.criterion import SAMPLE_ACTIVE, SAMPLE_ROWS, TUNING_ACTIVE
 from streamgp.training.plan import Demand, MemoryPlan, make_plan
 from streamgp.training.prepare import Prepared, prepare
@@ -72,8 +73,8 @@ def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
             space = scratch_space(settings.scratch, settings.checkpoint, needed, settings.client)
             problem = replace(problem, scratch=stack.enter_context(space))
         draft, history = run(recipe, problem, draft, folder)
-    model = _model(problem, draft)
-    return Fitted(model, judged_by_baseline(problem, model, history), describe(recipe), _about(problem))
+        model = _model(problem, draft)
+        return Fitted(model, judged_by_baseline(problem, model, history), describe(recipe), _about(problem))
 
 
 def resumed_seed(checkpoint: Any) -> int | None:
@@ -122,6 +123,9 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
     named = 0 if settings.validation is None else np.size(settings.validation)
     joint_classes = heads if settings.multiclass == "joint" else 0
     heads = 1 if joint_classes else heads
+    given = getattr(inference, "block_rows", "auto")
+    wish = None if given == "auto" else int(given)
+    blocks = block_sizes(wish, rows.n_rows)
     return make_plan(
         Demand(
             rows,
@@ -137,6 +141,8 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
             criterion_rows=min(SAMPLE_ROWS, rows.n_rows) if settings.learning in BY_CRITERION else 0,
             criterion_active=SAMPLE_ACTIVE,
             joint_classes=joint_classes,
+            block_sizes=blocks if isinstance(inference, Local) else None,
+            blocks_may_shrink=wish is None,
             row_bytes=8 * (3 * named + (0 if settings.sample_weight is None else rows.n_rows)),
         ),
         settings.memory_budget,
@@ -215,7 +221,11 @@ def _likelihoods(problem: Problem, likelihood: Likelihood | None) -> tuple[Likel
 
 def _model(problem: Problem, draft: Draft) -> Model:
     """The posterior in the precision of its passes, with what is needed to read rows and to predict."""
-    prepared, posterior = problem.prepared, snapshot_of(draft)
+    if draft.sweeps is None:
+        snapshot: Any = problem.in_pass_precision(make_snapshot(draft))
+    else:
+        snapshot = draft.sweeps.model_snapshot(problem, draft)
+    prepared = problem.prepared
     predictive: ClassPredictive | RealPredictive
     if isinstance(prepared.targets, RealTargets):
         predictive = RealPredictive(draft.likelihoods[0], prepared.targets)
@@ -223,7 +233,6 @@ def _model(problem: Problem, draft: Draft) -> Model:
         predictive = class_predictive(draft.likelihoods, problem.n_heads, draft.combination)
     sets = [draft.actives[heads[0]] for heads in problem.groups]
     rows = np.concatenate([active.rows[: active.count] for active in sets])
-    snapshot = problem.in_pass_precision(posterior)
     # Inducing inputs that are no rows of the store are not named among them.
     return Model(prepared.standardizer, prepared.targets, snapshot, predictive, rows[rows >= 0])
 

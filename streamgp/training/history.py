@@ -44,7 +44,7 @@ def by_stage(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         for name, found in (("n_active", n_active(entry)), ("log_density", held_out_log_density(entry))):
             if found is not None:
                 stage[name] = found
-        stage["peak_memory_bytes"] = entry["peak_memory"]
+        stage["peak_memory_bytes"] = entry.get("peak_memory")
     return stages
 
 

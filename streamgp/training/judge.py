@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 
 from streamgp.arrays import Array, FloatArray
+from streamgp.inference.local.snapshot import LocalSnapshot, marginals_side_by_side
 from streamgp.likelihoods import Likelihood
 from streamgp.passes.blas import single_threaded_blas
 from streamgp.passes.run import available_threads
@@ -18,12 +19,17 @@ BLOCK = 512
 """Rows at a time: their kernel block is small beside the factor."""
 
 
-def marginals_in_memory(snapshot: Snapshot, rows: Array, problem: Problem | None = None) -> Marginals:
+def marginals_in_memory(
+    snapshot: Snapshot | LocalSnapshot, rows: Array, problem: Problem | None = None
+) -> Marginals:
     """Latent means and variances of rows, by all heads of a snapshot and in its precision.
 
     Rows are as stored if the ``problem`` is given, which standardises them, else they are standardised.
     Shapes: rows (n, p) → (n, heads) each.  Cost: O(n d (p + d)) a head, blocks side by side.
     """
+    if isinstance(snapshot, LocalSnapshot):
+        assert problem is not None
+        return marginals_side_by_side(snapshot, problem.inputs(rows), problem.pass_settings)
     mean, variance = np.empty((2, len(rows), len(snapshot.heads)))
 
     def fill(start: int) -> None:

@@ -18,10 +18,14 @@ from streamgp.inference.criterion import workspace_bytes as criterion_bytes
 from streamgp.inference.inducing.heads import heads_bytes, inducing_bytes
 from streamgp.inference.inducing.mode import mode_block_bytes, search_bytes
 from streamgp.inference.inducing.slopes import evidence_bytes
+from streamgp.inference.local.heads import COLUMNS, local_bytes
+from streamgp.inference.local.snapshot import local_snapshot_bytes
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import JointLikelihood, Likelihood, Probit
+from streamgp.passes.block_store import INNER_ROWS, block_store_bytes
 from streamgp.passes.scratch import scratch_bytes
 from streamgp.posterior.snapshot import snapshot_bytes, workspace_bytes
+from streamgp.selection.grouping import Sizes, block_sizes
 from streamgp.selection.ivm import HOT_ROWS
 
 SPAN_BYTES = 4 * 2**20
@@ -34,6 +38,11 @@ RESERVE = 20 * 2**20
 """Bytes (at most two fifths of the budget) left to what no formula counts: readers, scratch of threads."""
 POOL_COPIES = 2.25
 """How often a candidate is held while pools are merged: a quarter too many of them, and the result."""
+GROUP_BYTES = 32 * 2**20
+"""Bytes of a group of blocks, at most, where two blocks are no more."""
+WANTED_GROUPS = 64
+FEWEST_BLOCK_ROWS = 64
+"""Blocks are not made smaller than this to fit a budget."""
 MOST_CANDIDATES = 50_000
 """More would cost time and not change the selection: unless all rows fit, no more are kept."""
 
@@ -48,6 +57,8 @@ class Demand:
     ``criterion_rows``: rows on which the IVM's criterion is learned, with ``criterion_active`` active ones.
     ``joint_classes``: so many latent functions are found by their mode: means without matrices or sites.
     ``row_bytes``: what is held for single rows of the store: their weights, the numbers of those held out.
+    ``block_sizes``: rows are grouped into blocks of such sizes, smaller ones if ``blocks_may_shrink``;
+    ``head_rows``: the largest block of a fitted model, its halo included.
     """
 
     rows: Rows
@@ -65,6 +76,19 @@ class Demand:
     criterion_active: int = 0
     joint_classes: int = 0
     row_bytes: int = 0
+    block_sizes: Sizes | None = None
+    blocks_may_shrink: bool = False
+    head_rows: int = 0
+
+    @property
+    def group_rows(self) -> int:
+        """Rows of a group of blocks: enough groups to work side by side, and not too many files."""
+        assert self.block_sizes is not None
+        most, n_rows = self.block_sizes.most, self.rows.n_rows
+        by_bytes = GROUP_BYTES // (16 * self.rows.n_features)
+        rows = max(2 * most, INNER_ROWS, min(n_rows // WANTED_GROUPS, 16 * most, by_bytes))
+        rows = most if most >= n_rows else rows
+        return rows if rows < INNER_ROWS else -(-rows // INNER_ROWS) * INNER_ROWS
 
     @property
     def n_inputs(self) -> int:
@@ -130,11 +154,39 @@ class MemoryPlan:
         return [every[start : start + size] for start in range(0, len(every), size)]
 
     @property
+    def block_sizes(self) -> Sizes:
+        """Sizes of blocks of near rows."""
+        assert self.demand.block_sizes is not None
+        return self.demand.block_sizes
+
+    @property
+    def group_rows(self) -> int:
+        """Rows of a group of blocks."""
+        return self.demand.group_rows
+
+    @property
+    def cache_bytes(self) -> int:
+        """What a fitted model's passes leave of the budget for heads of blocks used before."""
+        return max(0, self.budget - self.total_bytes)
+
+    @property
     def scratch_bytes(self) -> int:
-        """Bytes on disk for the sites of all rows."""
+        """Bytes on disk for the sites of all rows, and for rows in blocks."""
         demand = self.demand
-        has_sites = demand.n_at_once > 0 and not demand.joint_classes
-        return scratch_bytes(demand.rows.n_rows, demand.n_heads if has_sites else 0)
+        if demand.block_sizes is None:
+            has_sites = demand.n_at_once > 0 and not demand.joint_classes
+            return scratch_bytes(demand.rows.n_rows, demand.n_heads if has_sites else 0)
+        # On average a group leaves half a block of its places empty.
+        size = demand.group_rows
+        filled = min(1.0, 1.0 - 0.5 * demand.block_sizes.target / size) if size < demand.rows.n_rows else 1.0
+        places = max(size, int(demand.rows.n_rows / filled))
+        blocks = block_store_bytes(
+            places, demand.rows.n_features, demand.rows.features.dtype.itemsize, demand.n_heads
+        )
+        return blocks + max(
+            scratch_bytes(places, demand.n_heads, COLUMNS),
+            demand.rows.n_rows * (demand.rows.feature_bytes() + 48),
+        )
 
     @property
     def total_bytes(self) -> int:
@@ -147,7 +199,8 @@ class MemoryPlan:
         """A table: what, how much of it, bytes."""
         demand = self.demand
         at_once = f"{demand.n_at_once} heads at once" if 0 < demand.n_at_once < demand.n_heads else ""
-        scratch = [("sites of all rows, on disk", "", self.scratch_bytes)] if self.scratch_bytes else []
+        what = "sites of all rows" if demand.block_sizes is None else "rows in blocks, sites"
+        scratch = [(f"{what}, on disk", "", self.scratch_bytes)] if self.scratch_bytes else []
         rows = [("weights, rows held out by number", "", demand.row_bytes)] if demand.row_bytes else []
         lines = [
             ("active set: inputs, factors", f"{self.n_active} rows", self.model_bytes),
@@ -212,6 +265,12 @@ def _divide(demand: Demand, budget: int, threads: int) -> MemoryPlan | None:
     while plan is None and demand.n_at_once > 1:
         demand = replace(demand, n_at_once=-(-demand.n_at_once // 2))
         plan = _divide_once(demand, budget, threads)
+    while plan is None and demand.blocks_may_shrink and demand.block_sizes is not None:
+        target = demand.block_sizes.target // 2
+        if target < FEWEST_BLOCK_ROWS:
+            break
+        demand = replace(demand, block_sizes=block_sizes(target, demand.rows.n_rows))
+        plan = _divide_once(demand, budget, threads)
     return plan
 
 
@@ -251,9 +310,10 @@ def _divide_once(demand: Demand, budget: int, threads: int) -> MemoryPlan | None
 
 def _task(demand: Demand, rows_per_block: int, share: int) -> tuple[int, int, int]:
     """Rows per block, rows per span and bytes of a task with blocks of this size."""
-    block = _block_bytes(demand, rows_per_block)
+    block = _block_bytes(demand, rows_per_block) + _local_bytes(demand)
     span_rows = _span_rows(demand.rows, rows_per_block, share // SIDE_BY_SIDE - block)
-    return rows_per_block, span_rows, _span_bytes(demand.rows, span_rows) + block
+    asked = span_rows * _asked_bytes(demand)
+    return rows_per_block, span_rows, _span_bytes(demand.rows, span_rows) + block + asked
 
 
 def _reserve(budget: int) -> int:
@@ -329,6 +389,28 @@ def _block_bytes(demand: Demand, rows: int) -> int:
         sums = 2 * demand.n_at_once * 8 * demand.n_active**2
         block = max(block, evidence_bytes(*shape, 8) + sums + demand.likelihood_bytes(rows))
     return inputs + block
+
+
+def _local_bytes(demand: Demand) -> int:
+    """A group of blocks on its way through a task, and the largest of them at work; a head that predicts."""
+    p, m, likelihood = demand.rows.n_features, demand.n_active, demand.likelihood
+    if demand.head_rows:
+        return local_snapshot_bytes(demand.kernel, demand.head_rows, m, p, demand.n_heads)
+    if demand.block_sizes is None:
+        return 0
+    assert isinstance(likelihood, Likelihood)
+    most = demand.block_sizes.most
+    stored = 2 * demand.rows.feature_bytes() + 8 * p
+    group = demand.group_rows * (stored + 64 + 16 * COLUMNS * demand.n_heads)
+    sums = 2 * demand.n_at_once * 8 * m * (m + 1)
+    sweep = group + local_bytes(demand.kernel, likelihood, most, m, p, demand.itemsize) + sums
+    widened = most if most >= demand.rows.n_rows else 2 * most
+    return max(sweep, local_snapshot_bytes(demand.kernel, widened, m, p, demand.n_heads))
+
+
+def _asked_bytes(demand: Demand) -> int:
+    """One row that waits for what blocks say about it, while its span is predicted."""
+    return 8 * (demand.rows.n_features + 8 + 8 * demand.n_heads) if demand.head_rows else 0
 
 
 def _span_rows(rows: Rows, rows_per_block: int, most_bytes: int) -> int:

@@ -13,11 +13,13 @@ from streamgp.errors import ParameterError
 from streamgp.likelihoods import JointLikelihood, Logit, Softmax
 from streamgp.selection import FPASS, IVM, PASS, EvidenceGain, Kmeans, Random
 from streamgp.selection.predictive import REAL_UPDATES
-from streamgp.settings import ADF, EP, FITC, FitSettings, Inference, Selection
-from streamgp.training.calibrate import calibration, combination, point_calibration
+from streamgp.settings import ADF, EP, FITC, FitSettings, Inference, Local, Selection
+from streamgp.training.calibrate import calibration, combination, local_calibration, point_calibration
+from streamgp.training.group import group_rows
 from streamgp.training.infer.active import propagate_actives
 from streamgp.training.infer.all_rows import sweep_all_rows
 from streamgp.training.infer.approximation import choose_approximation
+from streamgp.training.infer.local import sweep_local_blocks
 from streamgp.training.infer.mode import find_joint_mode
 from streamgp.training.learn.active import best_start, climb_active_evidence
 from streamgp.training.learn.all_rows import refine_by_all_rows
@@ -31,6 +33,7 @@ from streamgp.training.learn.evidence import (
     refine_with_inducing,
 )
 from streamgp.training.learn.judged import judge_kernels
+from streamgp.training.learn.local import learn_local
 from streamgp.training.select.centres import centre_inducing
 from streamgp.training.select.draw import draw_actives, draw_first, draw_inducing
 from streamgp.training.select.exchange import Exchange
@@ -116,8 +119,9 @@ def resolve(settings: FitSettings, traits: Traits) -> Choices:
         with_linear=not (per_feature and classes and learning in EVIDENCE),
         with_polynomials=traits.has_common_scale,
     )
-    # Predictive selections judge themselves by rows of the sample.
-    judges_itself = type(selection) in PREDICTIVE and not inference.sees_all_rows
+    # Predictive selections judge themselves by rows of the sample, local blocks by each row left out.
+    predictive = type(selection) in PREDICTIVE and not inference.sees_all_rows
+    judges_itself = predictive or isinstance(inference, Local)
     return Choices(
         selection=selection,
         inference=inference,
@@ -172,6 +176,8 @@ def _learning(settings: FitSettings, traits: Traits, learn_inducing: bool, updat
     if settings.learning is not True:
         return settings.learning or "none"
     few, classes = traits.has_few_features, traits.is_classification
+    if isinstance(settings.inference, Local):
+        return "blocks"
     if settings.inference.sees_all_rows:
         known = "constant" if update_every is None else "along"
         return "evidence" if not classes or learn_inducing or few else known
@@ -200,6 +206,10 @@ def _by_evidence(choices: Choices) -> Recipe:
     return (climb_starts(choices.sizes, choices.starts),)
 
 
+def _by_blocks(choices: Choices) -> Recipe:
+    return (learn_local(choices.starts),)
+
+
 def _by_evidence_and_centres(choices: Choices) -> Recipe:
     # Active rows are chosen by the kernel that is learned in full.
     return (*_by_evidence(choices), refine_with_centres(choices.sizes))
@@ -219,6 +229,7 @@ def _refine_by_all_rows(choices: Choices) -> Recipe:
 BEFORE: dict[str, Compose] = {"constant": _by_criterion, "hybrid": partial(_by_criterion, hybrid=True)}
 BEFORE_ACTIVE = BEFORE | {"evidence": _by_evidence_and_centres}
 BEFORE_INDUCING = BEFORE | {"evidence": _by_evidence, "passes": _by_evidence}
+BEFORE_BLOCKS = BEFORE_INDUCING | {"blocks": _by_blocks}
 AFTER_INDUCING: dict[str, Compose] = {"evidence": _refine, "passes": _refine_by_all_rows}
 
 
@@ -286,6 +297,18 @@ def _over_all_rows(choices: Choices) -> Recipe:
     )
 
 
+def _in_blocks(choices: Choices) -> Recipe:
+    inference = choices.inference
+    return (
+        *BEFORE_BLOCKS.get(choices.learning, _nothing)(choices),
+        *_select(choices),
+        *AFTER_INDUCING.get(choices.learning, _nothing)(choices),
+        group_rows(inference),
+        sweep_local_blocks(inference),
+        local_calibration(),
+    )
+
+
 def _jointly(choices: Choices) -> Recipe:
     learned = () if choices.learning == "none" else (judge_kernels(choices.starts, choices.default_kernel),)
     selected = SELECT_INDUCING[type(choices.selection)](choices)
@@ -297,4 +320,9 @@ def _propagate(choices: Choices) -> Recipe:
 
 
 SITES: dict[type[Inference], Compose] = {ADF: _nothing, EP: _propagate}
-COMPOSE: dict[type[Inference], Compose] = {ADF: _with_active_set, EP: _with_active_set, FITC: _over_all_rows}
+COMPOSE: dict[type[Inference], Compose] = {
+    ADF: _with_active_set,
+    EP: _with_active_set,
+    FITC: _over_all_rows,
+    Local: _in_blocks,
+}

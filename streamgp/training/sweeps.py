@@ -26,7 +26,9 @@ from streamgp.passes.sites import SiteSweep
 from streamgp.posterior import Snapshot
 from streamgp.posterior.calibration import Calibration
 from streamgp.training.codec import record
+from streamgp.training.heads import inducing_of
 from streamgp.training.problem import Problem
+from streamgp.training.stage import Draft
 
 record(Approximation)
 record(Damped)
@@ -88,6 +90,10 @@ class Sweeps:
             for head, calibration in enumerate(calibrations)
         )
         return Snapshot(kernel, inducing, heads)
+
+    def model_snapshot(self, problem: Problem, draft: Draft) -> Snapshot:
+        """The model that a fit ends with, in the precision that its passes need."""
+        return problem.in_pass_precision(self.snapshot(draft.kernel, inducing_of(draft), draft.calibrations))
 
 
 def sweep_once(

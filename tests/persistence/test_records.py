@@ -378,8 +378,8 @@ def change_manifest(path: Path, signed: bool, **changes: object) -> None:
 
 def test_newer_schema_is_refused_with_the_remedy(tmp_path):
     write_record(tmp_path / "a.zarr", {}, {}, kind="model")
-    change_manifest(tmp_path / "a.zarr", signed=True, schema=2, versions={"streamgp": "9.1"})
-    with pytest.raises(ModelFileError, match=r"streamgp 9\.1 in schema 2; .*upgrade it \(pip install -U"):
+    change_manifest(tmp_path / "a.zarr", signed=True, schema=3, versions={"streamgp": "9.1"})
+    with pytest.raises(ModelFileError, match=r"streamgp 9\.1 in schema 3; .*upgrade it \(pip install -U"):
         read_record(tmp_path / "a.zarr", kind="model")
 
 

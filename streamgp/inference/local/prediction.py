@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamgp.arrays import Array, FloatArray
+from streamgp.arrays import Array, FloatArray, Floats
 from streamgp.inference.inducing.basis import Basis, whiten, whiten_bytes
 from streamgp.inference.inducing.posterior import InducingPosterior
 from streamgp.inference.local.factor import BlockFactor, factor_block, factor_bytes
@@ -84,18 +84,52 @@ def predict_block(basis: Basis, posterior: InducingPosterior, head: BlockHead, r
     Hazard: the first three terms are the variance if u were known, not below zero but by rounding.
     Source: [PIC2007].  Oracle: tests/reference/pic_dense.py
     """
+    seen = residual_rows(basis, head.inputs, head.factor.prior.features, rows)
+    marginals = head.marginals
+    latent = LatentHead(
+        head.factor.root, head.factor.lower, marginals.solved_features, marginals.dual_weights
+    )
+    return predict_residuals(posterior, latent, seen)
+
+
+class LatentHead(NamedTuple):
+    """What one latent function adds to a head: S root, d (b,), L lower (b, b), Z solved_features (b, m)."""
+
+    root: FloatArray
+    lower: FloatArray
+    solved_features: Floats
+    dual_weights: FloatArray
+
+
+class ResidualRows(NamedTuple):
+    """New rows beside a head's: w features (c, m), k(x, x) − |w|² (c,), R* residual (c, b), all float64."""
+
+    features: FloatArray
+    unexplained: FloatArray
+    residual: FloatArray
+
+
+def residual_rows(basis: Basis, inputs: Array, features: FloatArray, rows: Array) -> ResidualRows:
+    """What all latent functions need to know of new rows; W features of the head's.
+
+    Cost: 2 p (m + b) + m² + 2 b m flops and b + m exponentials a row.
+    """
     rows = np.ascontiguousarray(rows, basis.dtype)
-    features, unexplained = whiten(basis, rows)
-    factor, marginals = head.factor, head.marginals
-    residual = basis.kernel.block(rows, head.inputs)
-    residual -= features @ factor.prior.features.T
-    mean = features @ posterior.inducing_mean + residual @ marginals.dual_weights
-    residual *= factor.root
-    features -= residual @ marginals.solved_features
-    stubs = np.ascontiguousarray(residual.T)
-    factors.solve_lower(factor.lower, stubs)
-    own = unexplained - np.einsum("ij,ij->j", stubs, stubs)
-    _, by_inducing = numerics.project(features, posterior.spread, posterior.projected_targets)
+    whitened, unexplained = whiten(basis, rows)
+    residual: FloatArray = np.asarray(basis.kernel.block(rows, inputs), np.float64)
+    residual -= whitened @ features.T
+    return ResidualRows(whitened, unexplained, residual)
+
+
+def predict_residuals(posterior: InducingPosterior, latent: LatentHead, seen: ResidualRows) -> Predicted:
+    """Latent means and variances of one function; see :func:`predict_block`."""
+    mean = seen.features @ posterior.inducing_mean + seen.residual @ latent.dual_weights
+    scaled = seen.residual * latent.root
+    left_over = seen.features - scaled @ latent.solved_features
+    stubs = np.ascontiguousarray(scaled.T)
+    factors.solve_lower(latent.lower, stubs)
+    own = seen.unexplained - np.einsum("ij,ij->j", stubs, stubs)
+    _, by_inducing = numerics.project(left_over, posterior.spread, posterior.projected_targets)
     return Predicted(mean, np.maximum(own, 0.0) + by_inducing)
 
 
@@ -116,6 +150,6 @@ def predict_bytes(kernel: Kernel, new: int, rows: int, n_inducing: int, n_featur
     """Upper bound of the bytes that :func:`predict_block` takes for ``new`` rows, the head not included."""
     whitening = whiten_bytes(kernel, new, n_inducing, n_features, 8)
     block = (
-        16 * new * rows + 8 * new * max(rows, n_inducing) + kernel.workspace_bytes(new, rows, n_features, 8)
+        24 * new * rows + 16 * new * max(rows, n_inducing) + kernel.workspace_bytes(new, rows, n_features, 8)
     )
     return whitening + block + numerics.workspace_bytes(new, 8) + 8 * new * (n_features + 8)

@@ -76,6 +76,10 @@ class JointMeans:
         )
         return Snapshot(kernel, inducing, heads)
 
+    def model_snapshot(self, problem: Problem, draft: Draft) -> Snapshot:
+        """The model that a fit ends with, in the precision that its passes need."""
+        return problem.in_pass_precision(self.snapshot(draft.kernel, inducing_of(draft), draft.calibrations))
+
 
 def find_joint_mode(inference: FITC) -> Stage:
     """First the mode of a sample, then (one step more) that of all rows."""

@@ -22,7 +22,6 @@ from streamgp.kernels import RBF, Kernel, Matern12, Matern32, Matern52
 from streamgp.kernels.composite import Sum
 from streamgp.likelihoods import Likelihood
 from streamgp.training.learn.local_climb import (
-    START_VARIANCE,
     Learned,
     by_label_regression,
     is_gaussian,
@@ -146,7 +145,6 @@ def _started(
     """
     if problem.is_classification:
         kernel = by_label_regression(problem, examples(problem, order[:START_ROWS]), kernel)
-        kernel = replace(kernel, variance=START_VARIANCE)  # type: ignore[type-var]
     return Learned(kernel, likelihoods)
 
 
@@ -156,6 +154,7 @@ def _courses(problem: Problem, draft: Draft) -> Courses:
         courses = FOR_REAL_TARGETS
     else:
         courses = FOR_TWO_CLASSES if problem.n_heads == 1 else FOR_SEVERAL_CLASSES
-    room = 2 * problem.plan.candidate_share - 8 * len(problem.sample.rows)
+    # What candidates and tasks leave free, less the distances of the sample to the centres of neighbourhoods.
+    room = 2 * problem.plan.candidate_share - 8 * len(problem.sample.rows) * (1 + courses.whole.near)
     shape = (draft.kernel, draft.likelihoods[0], problem.n_features)
     return Courses(*(affordable_course(course, *shape, room) for course in courses))

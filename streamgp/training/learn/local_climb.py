@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -41,7 +42,11 @@ class Learned(NamedTuple):
 
 
 def by_label_regression(problem: Problem, rows: Examples, kernel: Kernel) -> Kernel:
-    """The kernel of largest evidence of a few rows, whose labels are regressed on."""
+    """Lengthscales of largest evidence of a few rows, whose labels are regressed on, and a first variance.
+
+    The variance is ``START_VARIANCE``, less where the regression finds more noise than signal: from there a
+    kernel of labels that are noise would be learned as a rough one, which fits them as well as none does.
+    """
     labels = np.eye(len(problem.prepared.class_counts))[rows.targets.astype(np.intp)]
     labels -= labels.mean(axis=0)
 
@@ -55,7 +60,10 @@ def by_label_regression(problem: Problem, rows: Examples, kernel: Kernel) -> Ker
         return *_penalised(parameters, [found]), {}
 
     start = Parameters(kernel, (Gaussian(START_NOISE),), rows.inputs[:0])
-    return climb(problem, evaluate, start, START_STEPS, {}, _unsaved)[0].kernel
+    (found, [noise], _), _ = climb(problem, evaluate, start, START_STEPS, {}, _unsaved)
+    assert isinstance(noise, Gaussian)
+    signal = float(np.mean(found.diagonal(rows.inputs)))
+    return replace(found, variance=START_VARIANCE * min(1.0, signal / noise.noise))  # type: ignore[type-var]
 
 
 def learn_from(problem: Problem, lesson: Lesson, steps: int, learned: Learned) -> Learned:
@@ -106,7 +114,10 @@ def _by_regression(problem: Problem, lesson: Lesson, steps: int, learned: Learne
 
 
 def _by_propagation(problem: Problem, lesson: Lesson, steps: int, learned: Learned) -> Learned:
-    """Uphill in the EP evidence of near sets and far ones, each evaluation from the sites of the best one."""
+    """Uphill in the EP evidence of near sets and far ones, each evaluation from the sites of the best one.
+
+    Likelihoods of classes stay as they are: their bias is that of the class's share.
+    """
     sets = _of_propagation(problem, lesson)
     borders = np.cumsum([len(one.targets) for one in sets[0]])[:-1]
 
@@ -125,7 +136,11 @@ def _by_propagation(problem: Problem, lesson: Lesson, steps: int, learned: Learn
                 reached.append(np.concatenate([np.array(one) for one in sites], axis=1))
         except LinAlgError:
             return refused(parameters, False)
-        return *_penalised(parameters, found), {"sites": np.array(reached)}
+        value, gradient = _penalised(parameters, found)
+        if problem.is_classification:
+            # A learned bias stands in for a large variance, and is wrong where rows are unlike the sample.
+            gradient[len(parameters.kernel.parameter_names) :] = 0.0
+        return value, gradient, {"sites": np.array(reached)}
 
     start = Parameters(*learned, lesson.inducing)
     found, _ = climb(problem, evaluate, start, steps, {}, _unsaved)

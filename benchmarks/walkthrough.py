@@ -1,0 +1,125 @@
+"""The new user's path, ``examples/walkthrough.md``: makes its files, runs its commands, writes what they say.
+
+``python -m benchmarks.walkthrough --write`` runs every line that starts with ``$`` in a folder of its own and
+replaces what follows it in the page by what it printed, with its seconds. Without ``--write`` the transcript
+is printed only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.datasets import load
+
+PAGE = Path(__file__).parents[1] / "examples" / "walkthrough.md"
+NEW_ROWS = 1000
+LATE_MINUTES = 15
+
+
+def write_tables(folder: Path, rows: int, data: Path | None = None) -> None:
+    """``flights.parquet`` (at most so many flights) and ``new_flights.parquet`` (others, without the answer).
+
+    As tables are in practice: times are timestamps, airports strings, and some values are missing.
+    """
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    source = load("flights3m", data)
+    generator = np.random.default_rng(0)
+    chosen = np.sort(generator.permutation(len(source["y"]))[: rows + NEW_ROWS])
+    month, day, _, minute, distance, origin, destination = source["X"][chosen].astype(np.int64).T
+    months = np.datetime64("2000-12", "M") + month
+    departure = months.astype("datetime64[D]") + (day - 1) + minute.astype("timedelta64[m]")
+    codes = source["airport_codes"]
+    columns = {
+        "departure": pa.array(departure.astype("datetime64[s]")),
+        "distance": pa.array(distance.astype(float), mask=generator.random(len(chosen)) < 0.01),
+        "origin": pa.array(codes[origin]),
+        "destination": pa.array(codes[destination], mask=generator.random(len(chosen)) < 0.005),
+        "late": pa.array(source["y"][chosen] > LATE_MINUTES),
+    }
+    table, new = pa.table(columns), generator.permutation(len(chosen)) < NEW_ROWS
+    parquet.write_table(table.filter(pa.array(~new)), folder / "flights.parquet")
+    parquet.write_table(table.filter(pa.array(new)).drop(["late"]), folder / "new_flights.parquet")
+
+
+class Done(NamedTuple):
+    """A command, what it printed, its exit code and seconds."""
+
+    command: str
+    printed: str
+    code: int
+    seconds: float
+
+
+def commands(page: str) -> list[str]:
+    """The commands of a page, in order."""
+    return [line.removeprefix("$ ") for line in page.splitlines() if line.startswith("$ ")]
+
+
+def run(command: str, folder: Path) -> Done:
+    """Run one command of the page in a folder."""
+    program, *arguments = shlex.split(command)
+    assert program == "streamgp", command
+    place = os.pathsep.join([str(PAGE.parents[1]), os.environ.get("PYTHONPATH", "")])
+    begun = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "streamgp", *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": place},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    return Done(command, done.stdout.rstrip(), done.returncode, time.perf_counter() - begun)
+
+
+def with_transcript(page: str, transcript: list[Done]) -> str:
+    """The page with what its commands printed, each followed by its seconds."""
+    said, lines, inside = iter(transcript), [], False
+    for line in page.splitlines():
+        if line.startswith("$ "):
+            done = next(said)
+            lines += [line, *done.printed.splitlines(), f"[{done.seconds:.0f} s]"]
+            inside = True
+        elif not inside or line.startswith("```"):
+            lines.append(line)
+            inside = False
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--rows", type=int, default=3_000_000 - NEW_ROWS)
+    parser.add_argument("--data", type=Path, help="folder of the data sets")
+    parser.add_argument("--write", action="store_true", help="write the transcript into the page")
+    options = parser.parse_args()
+    page = PAGE.read_text()
+    with tempfile.TemporaryDirectory(prefix="walkthrough-") as folder:
+        write_tables(Path(folder), options.rows, options.data)
+        transcript = []
+        for command in commands(page):
+            transcript.append(run(command, Path(folder)))
+            print(f"$ {command}\n{transcript[-1].printed}\n[{transcript[-1].seconds:.1f} s]", flush=True)
+            if transcript[-1].code:
+                raise SystemExit(transcript[-1].code)
+    print(f"[{sum(done.seconds for done in transcript):.0f} s in all]")
+    if options.write:
+        PAGE.write_text(with_transcript(page, transcript))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,337 @@
+"""The posterior of local blocks, frozen: rows in, means and variances out, by the blocks near each row."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamgp.arrays import Array, FloatArray, IntArray
+from streamgp.data import Standardizer
+from streamgp.inference.inducing.basis import Basis
+from streamgp.inference.inducing.posterior import InducingPosterior
+from streamgp.inference.local.combination import continuous_weights
+from streamgp.inference.local.factor import factor_block
+from streamgp.inference.local.marginals import block_marginals, kept_cavities
+from streamgp.inference.local.prediction import (
+    LatentHead,
+    head_bytes,
+    predict_bytes,
+    predict_residuals,
+    residual_rows,
+)
+from streamgp.inference.local.prior import block_prior
+from streamgp.inference.local.workspace import Workspace
+from streamgp.inference.sites import Sites
+from streamgp.kernels import Kernel, Prepared, kernel_from_json
+from streamgp.passes.block_store import MODEL_ARRAYS, BlockStore, BlockTable, inner_rows
+from streamgp.passes.nearest import Nearest, nearest_centres
+from streamgp.passes.run import PassSettings, run_tasks
+from streamgp.persistence import LargeArray
+from streamgp.posterior import Marginals
+from streamgp.posterior.calibration import Calibration
+
+POSTERIOR_ARRAYS = ("spread", "projected_targets", "inducing_mean")
+TABLE_ARRAYS = BlockTable._fields[:-1]
+ROWS_AT_ONCE = 512
+"""New rows that meet a block's factor at a time."""
+
+
+class WidenedHead(NamedTuple):
+    """A block and its halo, ready to predict: inputs (b, p), W features (b, m), one latent head each."""
+
+    inputs: FloatArray
+    features: FloatArray
+    latents: tuple[LatentHead, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it holds."""
+        own = sum(array.nbytes for latent in self.latents for array in latent)
+        return self.inputs.nbytes + self.features.nbytes + own
+
+
+class Cavities(NamedTuple):
+    """Latent moments of a block's own rows, each as if left out, and their row numbers: (b, heads), (b,)."""
+
+    mean: FloatArray
+    variance: FloatArray
+    numbers: IntArray
+
+
+class RecentHeads:
+    """Heads used last, up to so many bytes; one for each process, whatever number of threads."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most, self._held = most_bytes, 0
+        self._heads: OrderedDict[int, WidenedHead] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def most_bytes(self) -> int:
+        """Bytes that may be held."""
+        return self._most
+
+    def resize(self, most_bytes: int) -> None:
+        """Hold so many bytes from now on."""
+        with self._lock:
+            self._most = most_bytes
+            self._make_room()
+
+    def get(self, block: int) -> WidenedHead | None:
+        """The head of a block if it is held; it counts as used."""
+        with self._lock:
+            if block in self._heads:
+                self._heads.move_to_end(block)
+            return self._heads.get(block)
+
+    def put(self, block: int, head: WidenedHead) -> None:
+        """Hold a head; those used longest ago make room."""
+        with self._lock:
+            if block in self._heads or head.nbytes > self._most:
+                return
+            self._heads[block] = head
+            self._held += head.nbytes
+            self._make_room()
+
+    def _make_room(self) -> None:
+        while self._held > self._most:
+            self._held -= self._heads.popitem(last=False)[1].nbytes
+
+
+@dataclass(frozen=True, eq=False)
+class LocalSnapshot:
+    """A Gaussian posterior of latent functions, in which near rows speak for themselves.
+
+    A row is predicted by the ``neighbours`` blocks whose centres are nearest, each widened by its halo, and
+    what they say is combined by weights that are continuous in the row; far from all blocks every one of them
+    says what the inducing inputs say alone. Sites in the store count as they are.
+    """
+
+    basis: Basis
+    posteriors: tuple[InducingPosterior, ...]
+    calibrations: tuple[Calibration, ...]
+    table: BlockTable
+    store: BlockStore
+    standardizer: Standardizer
+    neighbours: int
+    recent: RecentHeads = field(default_factory=lambda: RecentHeads(0))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Sent to other processes without what each makes for itself."""
+        names = ("basis", "posteriors", "calibrations", "table", "store", "standardizer", "neighbours")
+        return _unpickled, (*(getattr(self, name) for name in names), self.recent.most_bytes)
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that all functions share."""
+        return self.basis.kernel
+
+    @property
+    def active_inputs(self) -> Array:
+        """The inducing inputs."""
+        return self.basis.inducing
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Type of the arithmetic: residuals are differences, so it is float64."""
+        return np.dtype(np.float64)
+
+    @cached_property
+    def prepared(self) -> Prepared:
+        """The kernel made ready for the inducing inputs."""
+        return self.basis.prepared
+
+    def to_record(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """JSON and arrays for the disk: the training rows are among them, chunk by chunk."""
+        header: dict[str, Any] = {
+            "kernel": self.kernel.to_json(),
+            "calibrations": [list(calibration) for calibration in self.calibrations],
+            "local": {
+                "jitter": self.basis.jitter,
+                "neighbours": self.neighbours,
+                "group_rows": self.table.group_rows,
+            },
+        }
+        arrays: dict[str, Any] = {"active_inputs": self.basis.inducing, "whitening": self.basis.whitening}
+        for number, posterior in enumerate(self.posteriors):
+            for name in POSTERIOR_ARRAYS:
+                arrays[f"heads/{number}/{name}"] = getattr(posterior, name)
+        for name in TABLE_ARRAYS:
+            arrays[f"table/{name}"] = getattr(self.table, name)
+        rows = inner_rows(self.table.group_rows)
+        for name in MODEL_ARRAYS:
+            arrays[f"blocks/{name}"] = LargeArray(self.store.arrays[name], rows)
+        return header, arrays
+
+    @staticmethod
+    def from_record(
+        header: dict[str, Any], arrays: dict[str, Any], standardizer: Standardizer
+    ) -> LocalSnapshot:
+        """The posterior that was written; its blocks are read when they are needed."""
+        local = header["local"]
+        posteriors = tuple(
+            InducingPosterior(
+                **{name: arrays[f"heads/{number}/{name}"] for name in POSTERIOR_ARRAYS},
+                log_determinant=-2.0 * float(np.log(arrays[f"heads/{number}/spread"].diagonal()).sum()),
+            )
+            for number in range(len(header["calibrations"]))
+        )
+        return LocalSnapshot(
+            Basis(
+                kernel_from_json(header["kernel"]),
+                arrays["active_inputs"],
+                arrays["whitening"],
+                local["jitter"],
+            ),
+            posteriors,
+            tuple(Calibration(*calibration) for calibration in header["calibrations"]),
+            BlockTable(
+                **{name: arrays[f"table/{name}"] for name in TABLE_ARRAYS}, group_rows=local["group_rows"]
+            ),
+            BlockStore({name: arrays[f"blocks/{name}"] for name in MODEL_ARRAYS}),
+            standardizer,
+            local["neighbours"],
+        )
+
+    def in_memory(self) -> LocalSnapshot:
+        """The same posterior, all rows of its blocks read."""
+        return replace(self, store=self.store.in_memory(), recent=RecentHeads(0))
+
+    def buffer(self, rows: int) -> None:
+        """None: rows are gathered block by block, each with room of its own."""
+
+    def nearest(self, features: Array) -> Nearest:
+        """The blocks asked about each row, and the first one that is not: (c, k), (c, k + 1)."""
+        asked = min(self.neighbours, self.table.n_blocks)
+        found = nearest_centres(features / self.table.scale, self.table.centres, asked + 1)
+        return Nearest(found.labels[:, :asked], found.squares)
+
+    def head(self, block: int) -> WidenedHead:
+        """The head of a block: held, or made from its rows and sites."""
+        held = self.recent.get(block)
+        if held is None:
+            held = self._made(block)[0]
+            self.recent.put(block, held)
+        return held
+
+    def cavities(self, block: int) -> Cavities:
+        """What a block's own rows are thought to be by all others of its head."""
+        _, sites, found = self._made(block)
+        own = int(self.table.counts[block])
+        moments = [kept_cavities(marginals, of_head) for marginals, of_head in zip(found, sites, strict=True)]
+        mean, variance = (np.stack(column, axis=1)[:own] for column in zip(*moments, strict=True))
+        return Cavities(mean, variance, self.store.read("numbers", int(self.table.starts[block]), own))
+
+    def _made(self, block: int) -> tuple[WidenedHead, list[Sites], list[Any]]:
+        inputs, stored_sites = self._rows(block)
+        prior, room = block_prior(self.basis, inputs), Workspace()
+        latents, sites, found = [], [], []
+        for head, posterior in enumerate(self.posteriors):
+            own = Sites(*np.ascontiguousarray(stored_sites[:, head].T))
+            factor = factor_block(prior, own)
+            marginals = block_marginals(factor, posterior, room)
+            solved = marginals.solved_features.copy()
+            latents.append(LatentHead(factor.root, factor.lower, solved, marginals.dual_weights))
+            sites.append(own)
+            found.append(marginals)
+        return WidenedHead(inputs, prior.features, tuple(latents)), sites, found
+
+    def _rows(self, block: int) -> tuple[FloatArray, FloatArray]:
+        """Inputs and sites of a block's own rows and its halo."""
+        table, read = self.table, self.store.read
+        own = int(table.starts[block]), int(table.counts[block])
+        halo = int(table.halo_starts[block]), int(table.halo_counts[block])
+        stored = np.concatenate([read("features", *own), read("halo_features", *halo)])
+        sites = np.concatenate([read("sites", *own), read("halo_sites", *halo)])
+        return self.standardizer.apply(stored, np.float64), sites
+
+    def by_block(self, block: int, rows: Array) -> Marginals:
+        """What one block says about rows, not calibrated: (c, heads) each."""
+        head = self.head(block)
+        mean, variance = np.empty((2, len(rows), len(head.latents)))
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            here = slice(start, start + ROWS_AT_ONCE)
+            seen = residual_rows(self.basis, head.inputs, head.features, rows[here])
+            for number, latent in enumerate(head.latents):
+                found = predict_residuals(self.posteriors[number], latent, seen)
+                mean[here, number], variance[here, number] = found
+        return Marginals(mean, variance)
+
+    def combined(self, mean: FloatArray, variance: FloatArray, squares: FloatArray) -> Marginals:
+        """One calibrated marginal out of those of the blocks asked: (c, k, heads) each → (c, heads)."""
+        means, variances = np.empty((2, len(mean), len(self.posteriors)))
+        for number, (scale, offset, variance_scale, _) in enumerate(self.calibrations):
+            # A variance of zero is one that rounding has taken: all such blocks are equally sure.
+            spread = np.maximum(variance[:, :, number], np.finfo(np.float64).tiny)
+            weights = continuous_weights(spread, squares)
+            means[:, number] = scale * np.einsum("ij,ij->i", weights, mean[:, :, number]) + offset
+            variances[:, number] = variance_scale * np.einsum("ij,ij->i", weights, variance[:, :, number])
+        return Marginals(means, variances)
+
+    def marginals(
+        self, features: Array, with_variance: bool = True, kernel_out: Array | None = None
+    ) -> Marginals:
+        """Latent mean and variance of standardised rows: rows are gathered block by block.
+
+        Means need variances too, because blocks are weighed by them.
+        Cost: for each block that is near to some row its head, unless held; for each row and block asked
+        2 p (m + b) + 2 m² + 4 b m + b² flops, b rows of a block with its halo.
+        """
+        labels, squares = self.nearest(features)
+        mean, variance = np.empty((2, *labels.shape, len(self.posteriors)))
+        for block, rows, places in gathered(labels):
+            found = self.by_block(block, features[rows])
+            mean[rows, places], variance[rows, places] = found.mean, found.variance
+        return self.combined(mean, variance, squares)
+
+
+def _unpickled(*fields: Any) -> LocalSnapshot:
+    return replace(LocalSnapshot(*fields[:-1]), recent=RecentHeads(fields[-1]))
+
+
+def marginals_side_by_side(snapshot: LocalSnapshot, features: Array, settings: PassSettings) -> Marginals:
+    """The same for rows in memory: one task a block, so that each head is made once.
+
+    Shapes: features (c, p), standardised → (c, heads) each.
+    """
+    labels, squares = snapshot.nearest(features)
+    asked = list(gathered(labels))
+    found = run_tasks(
+        _ask,
+        snapshot,
+        ((block, features[rows]) for block, rows, _ in asked),
+        lambda earlier, later: earlier + later,
+        settings,
+        lengths=[len(rows) for _, rows, _ in asked],
+        label="predict",
+    )
+    mean, variance = np.empty((2, *labels.shape, len(snapshot.posteriors)))
+    for (_, rows, places), part in zip(asked, found, strict=True):
+        mean[rows, places], variance[rows, places] = part
+    return snapshot.combined(mean, variance, squares)
+
+
+def _ask(snapshot: LocalSnapshot, block: int, rows: Array) -> list[Marginals]:
+    return [snapshot.by_block(block, rows)]
+
+
+def gathered(labels: IntArray) -> Iterator[tuple[int, IntArray, IntArray]]:
+    """Each block that is asked, with the rows that ask it and its place among their labels (c, k)."""
+    flat = labels.ravel()
+    order = np.argsort(flat, kind="stable")
+    blocks, first = np.unique(flat[order], return_index=True)
+    for block, places in zip(blocks.tolist(), np.split(order, first[1:]), strict=True):
+        yield block, places // labels.shape[1], places % labels.shape[1]
+
+
+def local_snapshot_bytes(kernel: Kernel, rows: int, n_inducing: int, n_features: int, n_heads: int) -> int:
+    """Upper bound of the bytes of a task that predicts: one head of ``rows`` rows, and new rows beside it."""
+    matrices = n_heads * 8 * (rows * rows + rows * n_inducing)
+    head = head_bytes(kernel, rows, n_inducing, n_features) + matrices
+    return head + predict_bytes(kernel, ROWS_AT_ONCE, rows, n_inducing, n_features)

@@ -1,0 +1,52 @@
+"""Readings of a source: batches on several threads, results in the order of rows."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+from tqdm.auto import tqdm
+
+from streamgp.passes.run import available_threads
+from streamgp.tables.sources import Columns, Source
+
+T = TypeVar("T")
+
+BATCH_BYTES = 4 << 20
+"""Raw values of a batch, about; a few batches for each thread are in memory at once."""
+
+
+class Reader:
+    """Readings of a source: batches are worked on side by side, results come in the order of rows."""
+
+    def __init__(self, source: Source, progress: bool | None) -> None:
+        self.source = source
+        self.pool = ThreadPoolExecutor(available_threads())
+        self.hidden = None if progress is None else not progress  # None: silent unless a terminal
+        room = BATCH_BYTES // (8 * max(1, len(source.schema.names)))
+        # A power of two that the source's columns give alone: sums over batches then have the same rounding.
+        self.batch_rows = 2 ** int(np.clip(np.floor(np.log2(max(1, room))), 8, 16))
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.pool.shutdown(cancel_futures=True)
+
+    def in_order(self, work: Callable[[int, Columns], T], columns: Iterable[str], label: str) -> Iterator[T]:
+        """What ``work`` makes of each batch of all rows."""
+        running: deque[tuple[int, Future[T]]] = deque()
+        bar = tqdm(total=self.source.n_rows, desc=label, unit="row", unit_scale=True, disable=self.hidden)
+        with bar:
+            for start, batch in self.source.batches(list(dict.fromkeys(columns)), self.batch_rows):
+                running.append((len(next(iter(batch.values()))), self.pool.submit(work, start, batch)))
+                while len(running) > 1 + available_threads():
+                    rows, future = running.popleft()
+                    yield future.result()
+                    bar.update(rows)
+            for rows, future in running:
+                yield future.result()
+                bar.update(rows)

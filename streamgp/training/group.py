@@ -1,0 +1,167 @@
+"""Rows grouped into blocks of near rows, out of core: centres, runs, blocks; one step each."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from streamgp.arrays import FloatArray, IntArray
+from streamgp.passes.block_store import BlockTable, create_blocks, pack
+from streamgp.passes.nearest import nearest_centres
+from streamgp.passes.regroup import Collect, Counted, CountRows, WriteRuns, collect_group
+from streamgp.passes.run import run_tasks
+from streamgp.selection.centres import metric
+from streamgp.selection.grouping import (
+    GENEROSITY,
+    NEAR_CENTRES,
+    AssignRows,
+    Sizes,
+    balanced_centres,
+    halo_limits,
+    regroup,
+    slices,
+)
+from streamgp.settings import Local
+from streamgp.training.codec import record
+from streamgp.training.local import LocalSweeps
+from streamgp.training.problem import Problem
+from streamgp.training.stage import Draft, Save, Stage
+
+COUNTING_PASSES = 2
+"""Rounds of counting all rows and splitting or merging centres, where the sample is not all there is."""
+
+record(BlockTable)
+record(Counted)
+
+
+@record
+@dataclass(frozen=True, eq=False)
+class Grouping:
+    """How far the grouping has come.
+
+    centres (m, p) in units of scale (p,), limits (m,) of halos; counted: rows of all spans by centre, once
+    the runs are written.
+    """
+
+    centres: FloatArray | None = None
+    scale: FloatArray | None = None
+    limits: FloatArray | None = None
+    counted: Counted | None = None
+
+    @property
+    def assign(self) -> AssignRows:
+        """Where rows go."""
+        assert self.centres is not None
+        assert self.scale is not None
+        return AssignRows(self.centres, self.scale, self.limits)
+
+
+def group_rows(settings: Local) -> Stage:
+    """Centres in the learned metric; a pass that sorts spans; then groups of blocks, each written once."""
+
+    def step(
+        problem: Problem, draft: Draft, own: Grouping, save: Save
+    ) -> tuple[Draft, Grouping | None, dict[str, Any]]:
+        if own.centres is None:
+            own = _centres(problem, draft)
+            assert own.centres is not None
+            return draft, own, {"centres": len(own.centres)}
+        if own.counted is None:
+            return draft, replace(own, counted=_write_runs(problem, own)), {"rows": problem.n_rows}
+        table = _write_blocks(problem, own)
+        draft = replace(draft, sweeps=LocalSweeps.begin(problem, draft, table, settings))
+        sizes = table.counts
+        told = {
+            "blocks": table.n_blocks,
+            "block_rows": [int(sizes.min()), float(np.median(sizes)), int(sizes.max())],
+        }
+        return draft, None, told
+
+    return Stage("group: blocks", lambda problem, draft: Grouping(), step)
+
+
+def _centres(problem: Problem, draft: Draft) -> Grouping:
+    """Centres of the sample's clusters, split and merged until all rows have blocks of the wanted sizes."""
+    sizes, scale = problem.plan.block_sizes, metric(draft.kernel, problem.n_features)
+    n_rows = problem.n_rows - len(problem.excluded)
+    sample = problem.inputs(problem.sample.features[problem.sample_order()]) / scale
+    if n_rows <= sizes.target:
+        return Grouping(sample.mean(axis=0)[None], scale, np.full(1, -1.0))
+    centres = balanced_centres(sample, n_rows, sizes)
+    if not problem.holds_all_rows:
+        centres = _counted_centres(problem, centres, scale, sample, sizes)
+    nearest = nearest_centres(sample, centres, NEAR_CENTRES)
+    return Grouping(centres, scale, halo_limits(nearest, len(centres), GENEROSITY))
+
+
+def _counted_centres(
+    problem: Problem, centres: FloatArray, scale: FloatArray, sample: FloatArray, sizes: Sizes
+) -> FloatArray:
+    """The centres after rounds of counting all rows."""
+    for number in range(COUNTING_PASSES):
+        visitor = CountRows(AssignRows(centres, scale), len(centres), problem.excluded)
+        counts = problem.run_pass(visitor, np.float64, f"blocks {number + 1}")
+        labels = nearest_centres(sample, centres).labels[:, 0]
+        centres, split, merged = regroup(centres, counts, sample, labels, sizes)
+        if split == 0 and merged == 0:
+            break
+    return centres
+
+
+def _write_runs(problem: Problem, own: Grouping) -> Counted:
+    assert problem.scratch is not None
+    assert own.centres is not None
+    shutil.rmtree(problem.scratch.runs, ignore_errors=True)  # of a fit that was interrupted
+    problem.scratch.runs.mkdir(parents=True)
+    visitor = WriteRuns(own.assign, len(own.centres), problem.excluded, problem.scratch.runs)
+    counted: Counted = problem.run_pass(visitor, np.float64, "group")
+    return counted
+
+
+def _write_blocks(problem: Problem, own: Grouping) -> BlockTable:
+    """The block store from the runs, which are removed."""
+    assert problem.scratch is not None
+    assert own.counted is not None
+    counts = own.counted.own.sum(axis=0)
+    cuts, centre_of = _blocks_of_centres(counts, problem.plan.block_sizes.most)
+    table = _table(problem, own, np.diff(cuts), centre_of)
+    features = problem.prepared.rows.features
+    store = create_blocks(problem.scratch.blocks, table, problem.n_features, features.dtype, problem.n_heads)
+    before = np.cumsum(own.counted.own, axis=0) - own.counted.own
+    firsts = np.cumsum(counts) - counts
+    shared = Collect(problem.scratch.runs, store, table, cuts, centre_of, before, firsts)
+    run_tasks(
+        collect_group,
+        shared,
+        ((group,) for group in range(table.n_groups)),
+        lambda earlier, later: earlier + later,
+        problem.pass_settings,
+        lengths=[table.group_rows] * table.n_groups,
+        label="blocks",
+    )
+    shutil.rmtree(problem.scratch.runs, ignore_errors=True)
+    return table
+
+
+def _blocks_of_centres(counts: IntArray, most: int) -> tuple[IntArray, IntArray]:
+    """First places of blocks in the order of centres (blocks + 1,), and the centre of each (blocks,)."""
+    cuts = slices(counts, most)
+    centre_of = np.searchsorted(np.cumsum(counts), cuts[:-1], side="right")
+    return cuts, centre_of
+
+
+def _table(problem: Problem, own: Grouping, sizes: IntArray, centre_of: IntArray) -> BlockTable:
+    assert own.counted is not None
+    assert own.centres is not None
+    assert own.scale is not None
+    size = max(problem.plan.group_rows, int(sizes.max()))
+    halo = np.minimum(own.counted.offers.sum(axis=0)[centre_of], sizes)
+    starts = pack(sizes, size)
+    # A halo is no larger than its block: packed alike, halos fit into groups of the same size.
+    groups = starts // size
+    before = np.cumsum(halo) - halo
+    halo_starts = groups * size + before - before[np.searchsorted(groups, groups)]
+    return BlockTable(own.centres[centre_of], own.scale, starts, sizes, halo_starts, halo, size)

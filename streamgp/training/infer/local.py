@@ -1,0 +1,51 @@
+"""Inference by local blocks: sweeps until left-out densities stay, then the sites that predictions use."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+from typing import Any
+
+from streamgp.errors import NumericsWarning
+from streamgp.settings import Local
+from streamgp.training.local import LocalSweeps, sweep_blocks, write_final_sites
+from streamgp.training.problem import Problem
+from streamgp.training.stage import Draft, Save, Stage
+
+
+def sweep_local_blocks(settings: Local) -> Stage:
+    """One sweep a step, until the left-out log densities of all heads have settled."""
+
+    def step(
+        problem: Problem, draft: Draft, own: dict[str, Any], save: Save
+    ) -> tuple[Draft, dict[str, Any] | None, dict[str, Any]]:
+        before: LocalSweeps = draft.sweeps
+        sweeps = sweep_blocks(problem, draft, before, settings.tolerance)
+        ended = sweeps.converged or sweeps.n_sweeps >= settings.most_sweeps or problem.is_late()
+        if ended:
+            write_final_sites(problem, draft, sweeps)
+        if ended and not sweeps.converged:
+            _warn_of_no_convergence(sweeps, settings.tolerance)
+        told = {
+            "sweep": sweeps.n_sweeps,
+            "residual": max(head.residual for head in sweeps.progress),
+            "skipped": [head.skipped for head in sweeps.progress],
+            "heads": sum(not head.converged for head in before.progress),
+            "rows": problem.n_rows,
+            "log_evidence": sum(sweeps.evidence),
+            "left_out_log_density": sum(sweeps.left_out),
+        }
+        return replace(draft, sweeps=sweeps), None if ended else own, told
+
+    return Stage("infer: local", lambda problem, draft: {}, step)
+
+
+def _warn_of_no_convergence(sweeps: LocalSweeps, tolerance: float) -> None:
+    far = sum(not head.converged for head in sweeps.progress)
+    warnings.warn(
+        f"the sweeps over blocks did not converge for {far} of {len(sweeps.progress)} latent functions: "
+        f"after {sweeps.n_sweeps} sweeps left-out log densities still change by more than {tolerance:.0e}. "
+        f"Give more time, or a kernel of smaller variance.",
+        NumericsWarning,
+        stacklevel=3,
+    )

@@ -1,0 +1,352 @@
+"""Local blocks end to end: against dense versions, wherever they run, however they are stored and read."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import time
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+import zarr
+
+import streamgp
+from streamgp import StreamGPClassifier, StreamGPRegressor
+from streamgp.data.synthetic import write_store
+from streamgp.errors import CheckpointError, ModelFileError, ParameterError
+from streamgp.inference.inducing.basis import JITTER
+from streamgp.kernels import RBF
+from streamgp.likelihoods import Gaussian, Probit
+from streamgp.settings import Local
+from tests.reference import fitc_dense, kernels_dense, pic_dense
+
+JITTER64 = JITTER[np.dtype(np.float64)]
+KERNEL = RBF(4.0, 1.0)
+PLAIN = {
+    "selection": "random",
+    "kernel": KERNEL,
+    "learn_hyperparameters": False,
+    "standardize": False,
+    "precision": "float64",
+    "random_state": 0,
+}
+TIGHT = {"tolerance": 1e-9, "most_sweeps": 200}
+
+
+@pytest.fixture(scope="module")
+def rows():
+    generator = np.random.default_rng(3)
+    X = generator.uniform(-3, 3, (300, 2))
+    f = np.sin(2 * X[:, 0]) * np.cos(X[:, 1])
+    return X, f + 0.1 * generator.standard_normal(300)
+
+
+def blocks_of(model, n_rows):
+    """The block of each row, and the rows of each block's head."""
+    snapshot = model.model_.snapshot
+    table, blocks, heads = snapshot.table, np.full(n_rows, -1), []
+    halo_numbers = snapshot.store.arrays.get("halo_numbers")
+    for block, (start, count) in enumerate(zip(table.starts, table.counts, strict=True)):
+        numbers = snapshot.store.read("numbers", int(start), int(count))
+        blocks[numbers] = block
+        heads.append(numbers)
+    assert halo_numbers is None  # a model holds what it needs
+    assert (blocks >= 0).all()
+    return blocks, heads
+
+
+def same_bits(one, other):
+    first, second = one.model_.to_record(), other.model_.to_record()
+    assert first[0] == second[0]
+    for name, array in first[1].items():
+        wanted = second[1][name]
+        if hasattr(array, "source"):
+            array, wanted = array.source[:], wanted.source[:]
+        np.testing.assert_array_equal(array, wanted, err_msg=name)
+
+
+class Dense(NamedTuple):
+    """Sites and evidence of a dense model, and values at the inducing inputs."""
+
+    precision: np.ndarray
+    precision_mean: np.ndarray
+    evidence: float
+
+
+def dense(X, targets, inducing, blocks, likelihood):
+    gram = pic_dense.prior(KERNEL, inducing, X, blocks, JITTER64)
+    if isinstance(likelihood, Gaussian):
+        precision = np.full(len(X), 1.0 / likelihood.noise)
+        evidence = pic_dense.regression(gram, likelihood.noise, targets)
+        return Dense(precision, precision * targets, evidence)
+    found = fitc_dense.full_ep(gram, likelihood, targets)
+    return Dense(found.precision, found.precision_mean, found.evidence)
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(0.02), Probit(0.1)], ids=["real", "classes"])
+@pytest.mark.parametrize("block_rows", [1, 30, "auto"], ids=["one row", "several", "one block"])
+def test_any_blocks_are_those_of_the_dense_model(rows, make_store, likelihood, block_rows):
+    X, y = rows
+    X, y = (X[:60], y[:60]) if block_rows == 1 else (X[:90], y[:90])
+    real = isinstance(likelihood, Gaussian)
+    targets = (y - y.mean()) / y.std() if real else np.where(y > 0, 1.0, -1.0)
+    settings = {**PLAIN, "likelihood": likelihood, "inference": Local(block_rows, neighbours=1, **TIGHT)}
+    stored = y if real else (y > 0).astype(int)
+    model = streamgp.fit_stream(make_store(X, stored, chunk_rows=40), n_active=12, **settings)
+    snapshot, inducing = model.model_.snapshot, X[model.active_rows_]
+    blocks, heads = blocks_of(model, len(X))
+    wanted = dense(X, targets, inducing, blocks, likelihood)
+    told = [entry for entry in model.history_ if entry["stage"] == "infer: local"][-1]
+    assert told["log_evidence"] == pytest.approx(wanted.evidence, rel=1e-8, abs=1e-6)
+    for block, numbers in enumerate(heads):
+        found = snapshot.store.read("sites", int(snapshot.table.starts[block]), len(numbers))
+        np.testing.assert_allclose(found[:, 0, 0], wanted.precision[numbers], atol=1e-6)
+        np.testing.assert_allclose(found[:, 0, 1], wanted.precision_mean[numbers], atol=1e-6)
+    values, spread = pic_dense.inducing_posterior(
+        KERNEL, inducing, X, blocks, wanted.precision, wanted.precision_mean, JITTER64
+    )
+    lower = np.linalg.inv(snapshot.basis.whitening).T
+    np.testing.assert_allclose(lower @ snapshot.posteriors[0].inducing_mean, values, atol=1e-6)
+    # Each block predicts with its own rows and those that widen it.
+    new = np.random.default_rng(0).uniform(-3, 3, (5, 2))
+    for block in range(0, len(heads), max(1, len(heads) // 3)):
+        near, sites = snapshot._rows(block)
+        mean, variance = pic_dense.predict_beside(
+            KERNEL, inducing, values, spread, near, new, sites[:, 0, 0], sites[:, 0, 1], JITTER64
+        )
+        found = snapshot.by_block(block, new)
+        np.testing.assert_allclose(found.mean[:, 0], mean, atol=1e-6)
+        np.testing.assert_allclose(found.variance[:, 0], variance, atol=1e-6)
+
+
+def test_blocks_of_one_row_are_fitc_and_one_block_is_the_exact_process(rows):
+    X, y = rows
+    X, y = X[:60], y[:60]
+    settings = {**PLAIN, "likelihood": Gaussian(0.02)}
+    targets = (y - y.mean()) / y.std()
+    single = StreamGPRegressor(12, **settings, inference=Local(1)).fit(X, y)
+    explained, residual = fitc_dense.prior(KERNEL, X[single.active_rows_], X, JITTER64)
+    fitc = fitc_dense.fitc_regression(explained, residual, 0.02, targets)
+    evidence = next(entry["log_evidence"] for entry in single.history_ if "log_evidence" in entry)
+    assert evidence == pytest.approx(fitc, rel=1e-8)
+
+    whole = StreamGPRegressor(12, **settings, inference=Local()).fit(X, y)
+    gram = kernels_dense.block(KERNEL, X, X) + 0.02 * np.eye(len(X))
+    new = np.random.default_rng(1).uniform(-3, 3, (20, 2))
+    cross = kernels_dense.block(KERNEL, new, X)
+    mean = cross @ np.linalg.solve(gram, targets)
+    variance = 4.0 - np.einsum("ij,ji->i", cross, np.linalg.solve(gram, cross.T))
+    found = whole.model_.snapshot.by_block(0, new)
+    np.testing.assert_allclose(found.mean[:, 0], mean, atol=1e-8)
+    np.testing.assert_allclose(found.variance[:, 0], variance, atol=1e-8)
+    np.testing.assert_allclose(whole.predict(new), y.mean() + y.std() * mean, atol=1e-8)
+
+
+def test_chunks_batches_and_copies_do_not_matter(rows, make_store, tmp_path, caplog):
+    X, y = rows
+    settings = {**PLAIN, "inference": Local(60), "n_active": 15}
+    one, other = (
+        streamgp.fit_stream(make_store(X, (y > 0).astype(int), chunk_rows=size), **settings)
+        for size in (300, 37)
+    )
+    same_bits(one, other)
+    new = np.random.default_rng(0).uniform(-3.5, 3.5, (90, 2))
+    whole = one.predict_proba(new)
+    pieces = [one.predict_proba(new[start : start + 7]) for start in range(0, 90, 7)]
+    np.testing.assert_allclose(np.concatenate(pieces), whole, atol=1e-9)
+    one.predict_stream(make_store(new, np.zeros(90), chunk_rows=20), tmp_path / "out.zarr")
+    streamed = zarr.open_group(tmp_path / "out.zarr", mode="r")["probability"][:]
+    np.testing.assert_allclose(streamed, whole, atol=1e-6)
+    labels = one.predict(new)
+    np.testing.assert_array_equal(labels, np.argmax(whole, axis=1))
+    score = one.evaluate_stream((new, labels))
+    assert score.error == 0.0
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(one)).predict_proba(new), whole)
+    for name in ("model.zip", "model.zarr"):
+        with caplog.at_level("WARNING"):
+            one.save(tmp_path / name)
+        assert "contains the training rows" in caplog.text
+        loaded = streamgp.load(tmp_path / name)
+        np.testing.assert_array_equal(loaded.predict_proba(new), whole)
+        loaded.save(tmp_path / f"again-{name}")
+        same_bits(streamgp.load(tmp_path / f"again-{name}"), one)
+
+
+def test_damage_is_found_when_a_block_is_read(rows, tmp_path):
+    X, y = rows
+    model = StreamGPRegressor(15, **PLAIN, inference=Local(60)).fit(X, y)
+    model.save(tmp_path / "model.zarr")
+    chunk = next(path for path in (tmp_path / "model.zarr/blocks/sites").rglob("c/*/*/*"))
+    data = bytearray(chunk.read_bytes())
+    data[len(data) // 2] ^= 255
+    chunk.write_bytes(bytes(data))
+    loaded = streamgp.load(tmp_path / "model.zarr")  # nothing of the blocks is read yet
+    with pytest.raises(ModelFileError, match="sites"):
+        loaded.predict(X)
+
+
+def test_threads_and_clusters_give_the_same_bits(rows, make_store, cluster_client, tmp_path):
+    X, y = rows
+    path = make_store(X, (y > 0).astype(int), chunk_rows=50)
+    settings = {**PLAIN, "inference": Local(60), "n_active": 15, "scratch": tmp_path / "scratch"}
+    one = streamgp.fit_stream(path, **settings)
+    other = streamgp.fit_stream(path, client=cluster_client, **settings)
+    same_bits(one, other)
+    np.testing.assert_array_equal(one.predict_proba(X), other.predict_proba(X))
+    assert not list((tmp_path / "scratch").iterdir())
+
+
+def test_large_models_keep_their_rows_on_disk(rows, monkeypatch, tmp_path):
+    X, y = rows
+    monkeypatch.setattr("streamgp.training.local.MEMORY_SHARE", 2**40)
+    settings = {**PLAIN, "inference": Local(60), "scratch": tmp_path}
+    model = StreamGPRegressor(15, **settings).fit(X, y)
+    [folder] = tmp_path.iterdir()
+    wanted = model.predict(X)
+    copy = pickle.loads(pickle.dumps(model))
+    del model
+    assert not folder.exists()
+    np.testing.assert_array_equal(copy.predict(X), wanted)
+
+
+def test_a_weight_counts_a_row_as_often(rows):
+    X, y = rows
+    X, labels = X[:50], (y[:50] > 0).astype(int)
+    weights = 1.0 + (np.arange(50) % 3 == 0)
+    settings = {**PLAIN, "likelihood": Probit(0.0), "inference": Local(**TIGHT)}
+    weighted = StreamGPClassifier(8, **settings).fit(X, labels, sample_weight=weights)
+    twice = np.repeat(np.arange(50), weights.astype(int))
+    gram = kernels_dense.block(KERNEL, X[twice], X[twice])
+    sites = fitc_dense.full_ep(gram, Probit(0.0), np.where(labels[twice] > 0, 1.0, -1.0))
+    mean, _ = fitc_dense.gaussian_posterior(gram, sites.precision, sites.precision_mean)
+    scale, offset, *_ = weighted.model_.snapshot.calibrations[0]
+    found = (weighted.predict_latent(X)[0] - offset) / scale
+    np.testing.assert_allclose(found[twice], mean, atol=1e-5)
+    shares = [
+        np.mean(StreamGPClassifier(8, class_weight={1: w}, **settings).fit(X, labels).predict(X))
+        for w in (0.02, 50.0)
+    ]
+    assert shares[0] < labels.mean() < shares[1]
+
+
+def test_rows_held_out_are_never_learned_from(rows):
+    X, y = rows
+    labels = (y > 0).astype(int)
+    wrong = labels.copy()
+    wrong[::7] = np.sort(labels[::7])  # as many of each class: their counts are known to the fit
+    settings = {**PLAIN, "inference": Local(60), "validation": np.arange(0, 300, 7)}
+    one, other = (StreamGPClassifier(15, **settings).fit(X, targets) for targets in (labels, wrong))
+    same_bits(one, other)
+
+
+SCRIPT = """
+import sys, streamgp
+from streamgp.kernels import RBF
+from streamgp.settings import Local
+model = streamgp.fit_stream(
+    sys.argv[1], n_active=20, random_state=5, checkpoint=sys.argv[2], kernel=RBF(4.0, 1.0),
+    selection="random", inference=Local(100, tolerance=1e-6), learn_hyperparameters=False,
+    memory_budget="200MiB",
+)
+model.save(sys.argv[3])
+"""
+
+
+def test_killed_and_resumed_is_the_same_model(tmp_path):
+    store = tmp_path / "train.zarr"
+    write_store(store, 3000, n_features=4, chunk_rows=300)
+
+    def start(name):
+        arguments = [str(store), str(tmp_path / name / "checkpoint"), str(tmp_path / name / "model.zip")]
+        return subprocess.Popen([sys.executable, "-c", SCRIPT, *arguments])
+
+    for name in ("whole", "broken"):
+        (tmp_path / name).mkdir()
+    assert start("whole").wait() == 0
+    killed = 0
+    for mark in ("sites-of-*/runs/run-*", "sites-of-*/blocks/features/c/*/*", "sites-of-*/sites-00003/c/*"):
+        process, deadline = start("broken"), time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < deadline:
+            if next((tmp_path / "broken" / "checkpoint").glob(mark), None) is not None:
+                process.kill()
+                killed += 1
+            time.sleep(0.001)
+        process.wait()
+    assert killed
+    assert start("broken").wait() == 0
+    one, other = (streamgp.load(tmp_path / name / "model.zip") for name in ("whole", "broken"))
+    same_bits(one, other)
+
+
+def test_a_finished_fit_is_found_finished(rows, tmp_path):
+    X, y = rows
+    settings = {**PLAIN, "inference": Local(60), "checkpoint": tmp_path / "c", "scratch": tmp_path / "s"}
+    one = StreamGPRegressor(15, **settings).fit(X, y)
+    other = StreamGPRegressor(15, **settings).fit(X, y)
+    assert other.history_ == one.history_
+    same_bits(one, other)
+    with pytest.raises(CheckpointError, match="scratch="):
+        StreamGPRegressor(15, **{**settings, "scratch": tmp_path / "elsewhere"}).fit(X, y)
+
+
+ODD = {**PLAIN, "inference": Local(50)}
+
+
+class TestOddData:
+    """Correct models of data that break assumptions."""
+
+    def test_all_rows_identical(self):
+        y = np.random.default_rng(0).standard_normal(240) + 3.0
+        model = StreamGPRegressor(5, **ODD, likelihood=Gaussian(1.0)).fit(np.ones((240, 2)), y)
+        assert model.model_.snapshot.table.n_blocks > 1
+        mean, deviation = model.predict(np.ones((3, 2)), return_std=True)
+        np.testing.assert_allclose(mean, y.mean(), atol=0.1)
+        np.testing.assert_allclose(deviation, y.std(), rtol=0.15)
+
+    def test_duplicates_and_one_block_far_larger_than_the_others(self, rows):
+        X, y = rows
+        crowd = np.concatenate([np.repeat(X[:1], 400, axis=0), X])
+        targets = np.concatenate([np.repeat(y[:1], 400), y])
+        model = StreamGPRegressor(15, **ODD, likelihood=Gaussian(0.05)).fit(crowd, targets)
+        assert model.model_.snapshot.table.counts.max() <= 75
+        assert abs(model.predict(X[:1])[0] - y[0]) < 0.05
+        assert np.sqrt(np.mean((model.predict(X) - y) ** 2)) < 0.2
+
+    def test_blocks_of_one_class_and_a_feature_that_never_changes(self, rows):
+        X, _ = rows
+        wide = np.column_stack([X, np.full(300, 7.0)])
+        labels = (X[:, 0] > 1.5).astype(int)
+        model = StreamGPClassifier(15, **{**ODD, "standardize": True}).fit(wide, labels)
+        probability = model.predict_proba(wide)
+        assert np.isfinite(probability).all()
+        assert np.mean(model.predict(wide) != labels) < 0.03
+
+    def test_far_rows_fall_back_to_the_inducing_inputs(self, rows):
+        X, y = rows
+        model = StreamGPRegressor(15, **ODD, likelihood=Gaussian(0.05)).fit(X, y)
+        mean, variance = model.predict_latent(np.full((1, 2), 1e3))
+        assert mean[0] == pytest.approx(0.0, abs=1e-12)
+        assert variance[0] == pytest.approx(4.0 * model.model_.snapshot.calibrations[0].variance_scale)
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        ({"multiclass": "joint"}, "multiclass='joint'.*inference='fitc'"),
+        ({"learn_hyperparameters": "passes"}, "passes.*inference='fitc'"),
+        ({"multiclass": "per_class"}, "per_class.*local"),
+    ],
+)
+def test_settings_that_cannot_act_are_refused(settings, names):
+    with pytest.raises(ParameterError, match=names):
+        StreamGPClassifier(inference="local", **settings).fit(np.zeros((10, 1)), np.arange(10) % 2)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"block_rows": 0}, {"block_rows": "many"}, {"neighbours": 0}, {"tolerance": 0.0}]
+)
+def test_wrong_settings_are_refused(wrong):
+    with pytest.raises(ParameterError, match=next(iter(wrong))):
+        Local(**wrong)
