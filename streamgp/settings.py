@@ -257,7 +257,7 @@ def check_together(settings: FitSettings) -> None:
     selection, inference, learning = settings.selection, settings.inference, settings.learning
     inducing, predictive = isinstance(selection, Kmeans | EvidenceGain), isinstance(selection, PASS | FPASS)
     over_all_rows, fitc = inference.sees_all_rows, isinstance(inference, FITC)
-    name = type(selection).__name__
+    name, is_literal = type(selection).__name__, getattr(selection, "literal", False)
     pairs = [
         (inducing and not over_all_rows, f"selection={name}(...)", OVER_ALL_ROWS),
         (
@@ -298,6 +298,12 @@ def check_together(settings: FitSettings) -> None:
             and learning not in (True, "evidence", "passes"),
             "learn_inducing=True",
             "the evidence: learn_hyperparameters=True, 'evidence' or 'passes'",
+        ),
+        (is_literal and not isinstance(inference, EP), f"{name}.paper()", "inference='ep'"),
+        (
+            is_literal and not isinstance(learning, bool),
+            f"{name}.paper()",
+            "learn_hyperparameters=True or False",
         ),
         (
             predictive and getattr(selection, "update_every", None) is not None and learning in NO_UPDATES,

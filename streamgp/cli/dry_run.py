@@ -16,8 +16,12 @@ from streamgp.data import open_rows
 from streamgp.data.sample import write_sample
 from streamgp.data.targets import Task
 from streamgp.errors import ParameterError
+from streamgp.estimators import Estimator
+from streamgp.estimators.base import StreamGPEstimator
 from streamgp.passes.progress import Progress
+from streamgp.training.history import by_stage
 
+DOUBLINGS = 1.6
 FEWEST_ROWS = 1000
 """Rows of a sample at least: below, a fit has stages of other sizes."""
 
@@ -62,7 +66,9 @@ def dry_run(store: Any, x: str, y: str, task: Task, share: float, parameters: di
     """Fit a sample that is stored as the rows are, and scale what grows with rows.
 
     Seconds in passes grow with the rows, all others (learning on a sample, selecting among candidates) have
-    sizes of their own. The first fit of a process loads compiled code: a tiny one comes before.
+    sizes of their own. Where the sample was held in memory and all rows cannot be, passes to find candidates
+    and larger candidate sets are added. The first fit of a process loads compiled code: a tiny one comes
+    before.
     """
     rows = open_rows(store, x, y)
     if share * rows.n_rows < FEWEST_ROWS:
@@ -82,6 +88,23 @@ def dry_run(store: Any, x: str, y: str, task: Task, share: float, parameters: di
         begun = time.perf_counter()
         model = streamgp.fit_stream(sample, task=task, **parameters | {"progress": progress})
         seconds = time.perf_counter() - begun
+        planned = StreamGPEstimator(**quiet).plan_stream(store, x, y, task=task).memory
+        selecting = _selection_seconds(model, sample, taken, rows.n_rows, planned.n_candidates)
     fixed = max(0.0, seconds - progress.pass_seconds)
-    predicted = fixed + progress.pass_seconds * rows.n_rows / taken
+    predicted = fixed + progress.pass_seconds * rows.n_rows / taken + selecting
     return DryRun(rows.n_rows, taken, seconds, progress.pass_seconds, predicted, model.recipe_)
+
+
+def _selection_seconds(model: Estimator, sample: Path, taken: int, n_rows: int, n_candidates: int) -> float:
+    """Seconds that a greedy selection takes beyond those of the sample, which needed no pass to see all rows.
+
+    A pass at each doubling of the active set costs, in total, DOUBLINGS times the last one.
+    """
+    stages = [stage for stage in by_stage(model.history_) if stage["stage"] == "select: ivm"]
+    if not stages or n_candidates >= n_rows or any(stage["rows_read"] for stage in stages):
+        return 0.0
+    begun = time.perf_counter()
+    model.evaluate_stream(sample)
+    passes = DOUBLINGS * (time.perf_counter() - begun) * n_rows / taken
+    seconds = float(sum(stage["seconds"] for stage in stages))
+    return passes + seconds * max(0.0, n_candidates / taken - 1)

@@ -390,7 +390,7 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     def _features(self, X: Any) -> Any:
         """Rows as an array of features; raw columns are encoded as those of the training store were."""
         if self._takes_raw(X):
-            return encoded(self.model_, X)
+            return encoded(self, X)
         if is_lazy(X):
             return X
         if (

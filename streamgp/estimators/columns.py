@@ -15,12 +15,12 @@ from streamgp.posterior.model import Model
 from streamgp.tables.formats import is_raw, require_pyarrow
 
 
-def encoded(model: Model, source: Any) -> Array:
+def encoded(estimator: Any, source: Any) -> Array:
     """Features of a data frame or a file, in memory."""
-    recipe = _recipe(model, source)
+    recipe = _recipe(estimator.model_, source)
     from streamgp.tables import again  # only here: it needs pyarrow
 
-    return again.encoded(recipe, source)
+    return again.encoded(recipe, source, estimator.memory_budget)
 
 
 @contextmanager

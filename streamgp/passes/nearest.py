@@ -13,6 +13,8 @@ from streamgp.passes.block import Block, Visitor
 from streamgp.passes.candidates import is_among
 
 ROWS_PER_TILE = 2048
+PAIRS_PER_TILE = 2**22
+"""Rows times centres of a tile, at most."""
 
 
 class Nearest(NamedTuple):
@@ -20,6 +22,11 @@ class Nearest(NamedTuple):
 
     labels: IntArray
     squares: FloatArray
+
+
+def tile_rows(n_centres: int) -> int:
+    """Rows that meet all centres at a time; their number does not change a bit of the result."""
+    return max(16, min(ROWS_PER_TILE, PAIRS_PER_TILE // n_centres))
 
 
 def nearest_centres(rows: Array, centres: FloatArray, count: int = 1) -> Nearest:
@@ -34,9 +41,10 @@ def nearest_centres(rows: Array, centres: FloatArray, count: int = 1) -> Nearest
     half = 0.5 * np.einsum("ij,ij->i", known, known)
     reach = float(np.sqrt(2.0 * half.max(initial=0.0)))
     unit = 4.0 * np.finfo(np.float64).eps * (1.0 + known.shape[1])
-    room = np.empty((min(len(rows), ROWS_PER_TILE), len(known)))
-    for start in range(0, len(rows), ROWS_PER_TILE):
-        tile = np.ascontiguousarray(rows[start : start + ROWS_PER_TILE], np.float64)
+    at_once = tile_rows(len(known))
+    room = np.empty((min(len(rows), at_once), len(known)))
+    for start in range(0, len(rows), at_once):
+        tile = np.ascontiguousarray(rows[start : start + at_once], np.float64)
         rough = np.matmul(tile, known.T, out=room[: len(tile)])
         np.subtract(half, rough, out=rough)
         norms = np.sqrt(np.einsum("ij,ij->i", tile, tile))

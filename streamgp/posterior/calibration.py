@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import logsumexp
 
 from streamgp.arrays import FloatArray
 from streamgp.likelihoods import JointLikelihood, Likelihood
@@ -124,3 +125,46 @@ def calibrate_points(
     scale, offsets = float(np.exp(found.x[0])), found.x[1:]
     density = -(found.fun - 0.5 * _PRIOR_PRECISION * float(found.x @ found.x)) / weights.sum()
     return tuple(Calibration(scale, float(offset), scale**2, float(density)) for offset in offsets)
+
+
+def calibrate_against_rest(
+    likelihoods: tuple[Likelihood, ...],
+    codes: FloatArray,
+    mean: FloatArray,
+    variance: FloatArray,
+    weights: FloatArray,
+) -> tuple[Calibration, ...]:
+    """Scales common to all classes and an offset for each, by the normalised probabilities of rows left out.
+
+    L = Σ w (log P_y − log Σ_c P_c),  P_c = Z(+1; s h_c + o_c, r a_c):  each class against the rest
+    dL/dlog P_c = w (δ_cy − P_c/Σ P),  dlog P/dh = α,  dlog P/da = ½ (α² − ν)
+    h mean, a variance (n, k); codes (n,) of the true classes.  Cost: some tens of O(n k).
+    """
+    n_classes = mean.shape[1]
+    truth = np.eye(n_classes)[codes.astype(np.intp)]
+    positive = np.ones(len(mean))
+
+    def objective(vector: FloatArray) -> tuple[float, FloatArray]:
+        scaled, shrunk = np.exp(vector[0]) * mean, np.exp(vector[1]) * variance
+        moments = [
+            likelihood.tilted_moments(positive, scaled[:, c] + vector[2 + c], shrunk[:, c])
+            for c, likelihood in enumerate(likelihoods)
+        ]
+        log_p, slope, curvature = (np.column_stack(column) for column in zip(*moments, strict=True))
+        total = logsumexp(log_p, axis=1, keepdims=True)
+        pull = weights[:, None] * (truth - np.exp(log_p - total))
+        by_mean, by_variance = pull * slope, 0.5 * pull * (slope * slope - curvature)
+        gradient = np.array(
+            [np.sum(by_mean * scaled), np.sum(by_variance * shrunk), *by_mean.sum(axis=0).tolist()]
+        )
+        value = float(weights @ (np.sum(truth * log_p, axis=1) - total[:, 0]))
+        doubt = 0.5 * _PRIOR_PRECISION * float(vector @ vector)
+        return doubt - value, _PRIOR_PRECISION * vector - gradient
+
+    bounds = [_BOUNDS[0], _BOUNDS[2], *([_BOUNDS[1]] * n_classes)]
+    found = minimize(objective, np.zeros(2 + n_classes), jac=True, method="L-BFGS-B", bounds=bounds)
+    density = -(found.fun - 0.5 * _PRIOR_PRECISION * float(found.x @ found.x)) / weights.sum()
+    scale, ratio = np.exp(found.x[:2])
+    return tuple(
+        Calibration(float(scale), float(offset), float(ratio), float(density)) for offset in found.x[2:]
+    )

@@ -15,6 +15,7 @@ import matplotlib
 import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from streamgp.arrays import Array, FloatArray
 
@@ -142,29 +143,22 @@ def confusion(counts: Array, names: Sequence[str]) -> str:
 
     def draw(axes: Any) -> None:
         axes.grid(visible=False)
-        for row in range(k):
-            for column in range(k):
-                axes.add_patch(
-                    matplotlib.patches.Rectangle(
-                        (column - 0.5, row - 0.5),
-                        1,
-                        1,
-                        color=FIRST,
-                        alpha=0.6 * float(shares[row, column]),
-                        linewidth=0,
-                    )
-                )
-                if k <= 12 and counts[row, column]:
-                    share = 100 * shares[row, column]
-                    text = f"{share:.0f}" if k > 6 else f"{counts[row, column]}\n{share:.1f} %"
-                    axes.text(column, row, text, ha="center", va="center", fontsize=8 if k <= 6 else 6.5)
+        for row, column in np.argwhere(counts > 0):
+            share = float(shares[row, column])
+            _tile(axes, (column - 0.5, row - 0.5), 1, 0.6 * share)
+            if k <= 12:
+                text = f"{100 * share:.0f}" if k > 6 else f"{counts[row, column]}\n{100 * share:.1f} %"
+                axes.text(column, row, text, ha="center", va="center", fontsize=8 if k <= 6 else 6.5)
         axes.set(xlim=(-0.5, k - 0.5), ylim=(k - 0.5, -0.5), xlabel="predicted class", ylabel="true class")
-        if k <= 30:
-            axes.set_xticks(range(k), names, rotation=0 if k <= 10 else 90)
-            axes.set_yticks(range(k), names)
+        axes.set_xticks(range(k), names, rotation=0 if k <= 10 else 90)
+        axes.set_yticks(range(k), names)
         axes.spines[:].set_visible(True)
 
     return svg("Confusion matrix", draw, (3.5, 3.2))
+
+
+def _tile(axes: Any, corner: tuple[float, float], side: float, depth: float) -> None:
+    axes.add_patch(Rectangle(corner, side, side, color=FIRST, alpha=depth, linewidth=0))
 
 
 def plane(counts: Array, low: float, high: float) -> str:
@@ -175,12 +169,7 @@ def plane(counts: Array, low: float, high: float) -> str:
     def draw(axes: Any) -> None:
         width = edges[1] - edges[0]
         for row, column in np.argwhere(counts > 0):
-            corner = (edges[row], edges[column])
-            axes.add_patch(
-                matplotlib.patches.Rectangle(
-                    corner, width, width, color=FIRST, alpha=float(depth[row, column]), linewidth=0
-                )
-            )
+            _tile(axes, (edges[row], edges[column]), width, float(depth[row, column]))
         used = np.flatnonzero(counts.sum(axis=0) + counts.sum(axis=1))
         span = (edges[used[0]], edges[used[-1] + 1])
         axes.plot(span, span, color=MUTED, linewidth=0.9, linestyle="--")

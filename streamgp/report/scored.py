@@ -14,6 +14,8 @@ from streamgp.report.facts import linear_scores
 
 MOST_CLASSES = 20
 """Classes that have a line in the table."""
+MOST_CONFUSED = 30
+"""Classes whose confusion is drawn."""
 
 
 def scores(model: Any, score: Any, rows: tuple[Array, Array] | None) -> Section:
@@ -115,13 +117,18 @@ def _ranking(score: ClassScore) -> Section:
                 f"Precision and recall as the threshold falls.{which}"
                 + (" Dashed: guessing, which has the share of the class." if two else ""),
             ),
-            Figure(
-                figures.confusion(score.confusion, labels),
-                "Confusion. Rows are true classes; shades are shares of a true class"
-                + (", numbers are counts and shares." if len(labels) <= 6 else ", numbers are per cent."),
-            ),
+            *_confusion(score, labels),
         ],
     )
+
+
+def _confusion(score: ClassScore, labels: list[str]) -> list[Figure]:
+    """The confusion matrix, where there are few enough classes to see it."""
+    if len(labels) > MOST_CONFUSED:
+        return []
+    told = "counts and shares" if len(labels) <= 6 else "per cent"
+    caption = f"Confusion. Rows are true classes; shades are shares of a true class, numbers are {told}."
+    return [Figure(figures.confusion(score.confusion, labels), caption)]
 
 
 def _real_judged(score: RealScore) -> Section:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamgp.arrays import Array, BoolArray, FloatArray, IntArray
-from streamgp.passes.nearest import ROWS_PER_TILE, Nearest, nearest_centres
+from streamgp.passes.nearest import Nearest, nearest_centres, tile_rows
 from streamgp.passes.regroup import Assigned
 from streamgp.selection.centres import cluster_centres
 
@@ -217,5 +217,5 @@ def _merge_tiny(centres: FloatArray, counts: IntArray, sizes: Sizes) -> tuple[Fl
 
 def grouping_bytes(rows: int, n_centres: int, n_features: int, count: int = 1) -> int:
     """Upper bound of the bytes that :func:`nearest_centres` takes, its result included."""
-    tile = 8 * min(rows, ROWS_PER_TILE) * (n_centres + n_features + 4)
+    tile = 8 * min(rows, tile_rows(n_centres)) * (n_centres + n_features + 4)
     return tile + 16 * rows * count + 8 * n_centres * (n_features + 1)

@@ -23,11 +23,11 @@ from streamgp.tables.sources import Columns, Source, open_source
 from streamgp.tables.write import encode_batch, make_plan, write_parts
 
 
-def encoded(document: Mapping[str, Any], source: Any) -> Array:
+def encoded(document: Mapping[str, Any], source: Any, memory_budget: int | str = "1GiB") -> Array:
     """Features of raw rows, in memory.  Shape: (rows, features)."""
     recipe, opened = ColumnRecipe.from_json(document), open_source(source)
     _check(opened, recipe.columns)
-    with Reader(opened, progress=False) as reader:
+    with Reader(opened, parse_size(memory_budget), progress=False) as reader:
         blocks = reader.in_order(lambda start, batch: recipe.encode(batch), recipe.columns, "encode")
         return np.concatenate(list(blocks))
 
@@ -55,10 +55,16 @@ def encoded_store(
     return_large_allocations()
     place = Path(tempfile.mkdtemp(prefix="streamgp-columns-", dir=folder))
     try:
-        with Reader(opened, progress) as reader:
+        budget = parse_size(memory_budget)
+        with Reader(opened, budget, progress) as reader:
             n_rows = opened.n_rows if target is None else _count(reader, recipe)
             plan = make_plan(
-                recipe, {"": n_rows}, None, parse_size(memory_budget), with_target=target is not None
+                recipe,
+                {"": n_rows},
+                None,
+                budget,
+                reader.workspace_bytes,
+                with_target=target is not None,
             )
             blocks = reader.in_order(partial(encode_batch, recipe, RowDraws(0)), columns, "encode")
             write_parts(place / "rows.zarr", plan, blocks, reader.pool)

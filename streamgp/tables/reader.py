@@ -15,20 +15,27 @@ from streamgp.tables.sources import Columns, Source
 
 T = TypeVar("T")
 
-BATCH_BYTES = 4 << 20
-"""Raw values of a batch, about; a few batches for each thread are in memory at once."""
+BATCH_BYTES = 16 << 20
+"""Most raw values of a batch, as float64; a table of very many columns may have more."""
+MOST_ROWS, FEWEST_ROWS = 2**14, 2**8
+COPIES = 3
+"""Of a batch: as it was read, filtered, and its features."""
 
 
 class Reader:
     """Readings of a source: batches are worked on side by side, results come in the order of rows."""
 
-    def __init__(self, source: Source, progress: bool | None) -> None:
+    def __init__(self, source: Source, budget: int, progress: bool | None) -> None:
         self.source = source
-        self.pool = ThreadPoolExecutor(available_threads())
         self.hidden = None if progress is None else not progress  # None: silent unless a terminal
-        room = BATCH_BYTES // (8 * max(1, len(source.schema.names)))
+        row_bytes = 8 * max(1, len(source.schema.names))
         # A power of two that the source's columns give alone: sums over batches then have the same rounding.
-        self.batch_rows = 2 ** int(np.clip(np.floor(np.log2(max(1, room))), 8, 16))
+        room = 2 ** int(np.log2(max(1, BATCH_BYTES // row_bytes)))
+        self.batch_rows = min(MOST_ROWS, max(FEWEST_ROWS, room))
+        batch = COPIES * self.batch_rows * row_bytes
+        self.threads = max(1, min(available_threads(), budget // 4 // batch - 2))
+        self.workspace_bytes = batch * (self.threads + 2)
+        self.pool = ThreadPoolExecutor(self.threads)
 
     def __enter__(self) -> Reader:
         return self
@@ -43,7 +50,7 @@ class Reader:
         with bar:
             for start, batch in self.source.batches(list(dict.fromkeys(columns)), self.batch_rows):
                 running.append((len(next(iter(batch.values()))), self.pool.submit(work, start, batch)))
-                while len(running) > 1 + available_threads():
+                while len(running) > 1 + self.threads:
                     rows, future = running.popleft()
                     yield future.result()
                     bar.update(rows)

@@ -30,12 +30,12 @@ def run(sources: Any, out: str | os.PathLike[str], request: Request) -> Summary:
     source = open_source(sources)
     table = used_columns(source, request)
     return_large_allocations()
-    with appearing(place) as folder, Reader(source, request.progress) as reader:
+    with appearing(place) as folder, Reader(source, budget, request.progress) as reader:
         survey = survey_rows(reader, table, draws)
         recipe, out_of_fold = learn_recipe(reader, table, survey, draws, request)
         parts = {"": survey.train_rows} | ({TEST: survey.test_rows} if request.test is not None else {})
         dtype = _target_dtype(recipe, survey) if request.shuffle else None
-        plan = make_plan(recipe, parts, request.rows_per_chunk, budget, dtype)
+        plan = make_plan(recipe, parts, request.rows_per_chunk, budget, reader.workspace_bytes, dtype)
         columns = [*recipe.columns, recipe.target.column]
         blocks = reader.in_order(partial(encode_batch, out_of_fold, draws), columns, "write")
         write_parts(folder, plan, blocks, reader.pool)

@@ -21,10 +21,8 @@ from streamgp.arrays import Array
 from streamgp.budget import format_size
 from streamgp.data.rows import COMPLETE
 from streamgp.errors import BudgetError, StoreError
-from streamgp.passes.run import available_threads
 from streamgp.persistence.atomic import discard, replacing, unfinished_in
 from streamgp.tables.keys import RowDraws
-from streamgp.tables.reader import BATCH_BYTES
 from streamgp.tables.recipe import ColumnRecipe
 from streamgp.tables.shuffle import Buckets
 from streamgp.tables.sources import Columns
@@ -93,18 +91,20 @@ def make_plan(
     parts: Mapping[str, int],
     asked_rows: int | None,
     budget: int,
+    reading_bytes: int,
     shuffled_targets: np.dtype[Any] | None = None,
     with_target: bool = True,
 ) -> Plan:
-    """Settle the rows of a chunk; refuse where they do not fit into the budget."""
+    """Settle the rows of a chunk; refuse where they, and what reading needs, do not fit into the budget."""
     plan = Plan(recipe, parts, 1, budget, shuffled_targets, with_target)
     n_rows, most = parts[""], min(CHUNK_BYTES, budget // 40)
     rows = min(n_rows, asked_rows or rows_per_chunk(n_rows, plan.row_bytes, most))
-    needed = CHUNKS_HELD * rows * plan.row_bytes + 8 * BATCH_BYTES * available_threads()
+    needed = CHUNKS_HELD * rows * plan.row_bytes + reading_bytes
     if needed > budget:
         raise BudgetError(
-            f"chunks of {rows} rows x {plan.row_bytes} bytes need about {format_size(needed)}, more than the "
-            f"budget of {format_size(budget)}: give a larger memory_budget or a smaller rows_per_chunk"
+            f"chunks of {rows} rows x {plan.row_bytes} bytes, and {format_size(reading_bytes)} to read them, "
+            f"need about {format_size(needed)}, more than the budget of {format_size(budget)}: give a larger "
+            f"memory_budget or a smaller rows_per_chunk"
         )
     return replace(plan, chunk_rows=rows)
 

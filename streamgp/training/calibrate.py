@@ -13,7 +13,13 @@ from streamgp.inference.active_set import ActiveSet, left_out_marginals, refresh
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Gaussian, JointLikelihood, Likelihood, Softmax
 from streamgp.passes.candidates import is_among
-from streamgp.posterior.calibration import Calibration, calibrate, calibrate_noise, calibrate_points
+from streamgp.posterior.calibration import (
+    Calibration,
+    calibrate,
+    calibrate_against_rest,
+    calibrate_noise,
+    calibrate_points,
+)
 from streamgp.posterior.predictive import ClassPredictive
 from streamgp.training.heads import snapshot_of
 from streamgp.training.judge import is_better, marginals_in_memory
@@ -131,22 +137,22 @@ def _locally_calibrated(problem: Problem, draft: Draft) -> tuple[Draft, dict[str
     assert isinstance(sweeps, LocalSweeps)
     found = left_out_blocks(problem, sweeps.final_snapshot(problem, draft, store), CALIBRATION_ROWS)
     weights = problem.weights.of_rows(found.numbers, found.targets)
-    calibrations, likelihoods = [], []
-    for head, likelihood in enumerate(draft.likelihoods):
-        targets = problem.head_targets(found.targets, head)
-        moments = (found.mean[:, head], found.variance[:, head])
-        if isinstance(likelihood, Gaussian):
-            calibration, noise = calibrate_noise(targets, *moments, likelihood.noise, weights)
-            likelihood = replace(likelihood, noise=noise)
-        else:
-            calibration = calibrate(likelihood, targets, *moments, weights)
-        calibrations.append(calibration)
-        likelihoods.append(likelihood)
+    likelihoods, first = draft.likelihoods, draft.likelihoods[0]
+    if problem.n_heads > 1:
+        moments = (found.targets, found.mean, found.variance)
+        calibrations = calibrate_against_rest(likelihoods, *moments, weights)
+    elif isinstance(first, Gaussian):
+        moments = (found.targets, found.mean[:, 0], found.variance[:, 0])
+        one, noise = calibrate_noise(*moments, first.noise, weights)
+        calibrations, likelihoods = (one,), (replace(first, noise=noise),)
+    else:
+        targets = problem.head_targets(found.targets, 0)
+        calibrations = (calibrate(first, targets, found.mean[:, 0], found.variance[:, 0], weights),)
     told = {
         "rows": len(found.targets),
         "left_out_log_density": float(np.mean([calibration.log_density for calibration in calibrations])),
     }
-    return replace(draft, calibrations=tuple(calibrations), likelihoods=tuple(likelihoods)), told
+    return replace(draft, calibrations=calibrations, likelihoods=likelihoods), told
 
 
 def left_out(

@@ -98,7 +98,7 @@ def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recip
     warn_of_outliers(problem)
     draft = Draft(
         choices.default_kernel.default(problem) if settings.kernel is None else settings.kernel,
-        choices.likelihoods or _likelihoods(problem, settings.likelihood),
+        choices.likelihoods or _likelihoods(problem, choices.likelihood),
         (ActiveSet.empty(0, rows.n_features),) * heads,
         (UNCALIBRATED,) * heads,
     )

@@ -25,7 +25,7 @@ from streamgp.likelihoods import JointLikelihood, Likelihood, Probit
 from streamgp.passes.block_store import INNER_ROWS, block_store_bytes
 from streamgp.passes.scratch import scratch_bytes
 from streamgp.posterior.snapshot import snapshot_bytes, workspace_bytes
-from streamgp.selection.grouping import Sizes, block_sizes
+from streamgp.selection.grouping import NEAR_CENTRES, Sizes, block_sizes, grouping_bytes
 from streamgp.selection.ivm import HOT_ROWS
 
 SPAN_BYTES = 4 * 2**20
@@ -89,6 +89,16 @@ class Demand:
         rows = max(2 * most, INNER_ROWS, min(n_rows // WANTED_GROUPS, 16 * most, by_bytes))
         rows = most if most >= n_rows else rows
         return rows if rows < INNER_ROWS else -(-rows // INNER_ROWS) * INNER_ROWS
+
+    @property
+    def n_places(self) -> int:
+        """Places for rows in groups, of which each leaves half a block empty on average."""
+        assert self.block_sizes is not None
+        size, n_rows = self.group_rows, self.rows.n_rows
+        if size >= n_rows:
+            return size
+        filled = 1.0 - 0.5 * self.block_sizes.target / size
+        return -(-int(n_rows / filled) // size) * size
 
     @property
     def n_inputs(self) -> int:
@@ -176,10 +186,7 @@ class MemoryPlan:
         if demand.block_sizes is None:
             has_sites = demand.n_at_once > 0 and not demand.joint_classes
             return scratch_bytes(demand.rows.n_rows, demand.n_heads if has_sites else 0)
-        # On average a group leaves half a block of its places empty.
-        size = demand.group_rows
-        filled = min(1.0, 1.0 - 0.5 * demand.block_sizes.target / size) if size < demand.rows.n_rows else 1.0
-        places = max(size, int(demand.rows.n_rows / filled))
+        places = demand.n_places
         blocks = block_store_bytes(
             places, demand.rows.n_features, demand.rows.features.dtype.itemsize, demand.n_heads
         )
@@ -405,6 +412,8 @@ def _local_bytes(demand: Demand) -> int:
     sums = 2 * demand.n_at_once * 8 * m * (m + 1)
     sweep = group + local_bytes(demand.kernel, likelihood, most, m, p, demand.itemsize) + sums
     widened = most if most >= demand.rows.n_rows else 2 * most
+    centres = 1 + demand.rows.n_rows // demand.block_sizes.target
+    sweep = max(sweep, grouping_bytes(ROWS_PER_BLOCK[0], centres, p, NEAR_CENTRES))
     return max(sweep, local_snapshot_bytes(demand.kernel, widened, m, p, demand.n_heads))
 
 

@@ -14,12 +14,14 @@ import zarr
 
 import streamgp
 from streamgp import StreamGPClassifier, StreamGPRegressor
+from streamgp.data import open_rows
 from streamgp.data.synthetic import write_store
 from streamgp.errors import CheckpointError, ModelFileError, ParameterError
 from streamgp.inference.inducing.basis import JITTER
 from streamgp.kernels import RBF
-from streamgp.likelihoods import Gaussian, Probit
-from streamgp.settings import Local
+from streamgp.likelihoods import Gaussian, Poisson, Probit, StudentT
+from streamgp.settings import Local, fit_settings
+from streamgp.training.fit import plan_fit
 from tests.reference import fitc_dense, kernels_dense, pic_dense
 
 JITTER64 = JITTER[np.dtype(np.float64)]
@@ -350,3 +352,40 @@ def test_settings_that_cannot_act_are_refused(settings, names):
 def test_wrong_settings_are_refused(wrong):
     with pytest.raises(ParameterError, match=next(iter(wrong))):
         Local(**wrong)
+
+
+def test_several_classes_share_their_blocks(rows):
+    X, _ = rows
+    labels = np.array(["low", "middle", "high"])[np.digitize(X[:, 0], [-1.0, 1.0])]
+    model = StreamGPClassifier(12, **ODD).fit(X[:200], labels[:200])
+    probability = model.predict_proba(X[200:])
+    np.testing.assert_allclose(probability.sum(axis=1), 1.0)
+    assert np.mean(model.predict(X[200:]) == labels[200:]) > 0.9
+    scales = {one.mean_scale for one in model.model_.snapshot.calibrations}
+    assert len(scales) == 1  # one temperature for all classes
+
+
+def test_the_plan_knows_the_disk_that_blocks_take(rows):
+    X, y = (np.concatenate([part] * 20) for part in rows)
+    X = X + 0.01 * np.random.default_rng(0).standard_normal(X.shape)
+    model = StreamGPRegressor(5, **PLAIN, inference=Local(100), likelihood=Gaussian(0.1)).fit(X, y)
+    table = model.model_.snapshot.table
+    settings = fit_settings(model.get_params(deep=False), 0)
+    demand = plan_fit(open_rows((X, y)), settings).demand
+    assert table.group_rows == demand.group_rows
+    places = table.n_groups * table.group_rows
+    assert abs(demand.n_places / places - 1.0) < 0.15
+    tight = {**model.get_params(deep=False), "inference": Local(), "memory_budget": "60MiB"}
+    assert plan_fit(open_rows((X, y)), fit_settings(tight, 0)).block_sizes.target < 500
+
+
+@pytest.mark.parametrize("likelihood", [StudentT(), Poisson()], ids=["StudentT", "Poisson"])
+def test_other_likelihoods_have_sites_too(likelihood):
+    generator = np.random.default_rng(0)
+    X = generator.uniform(-3, 3, (200, 2))
+    f = np.sin(X[:, 0])
+    counts = isinstance(likelihood, Poisson)
+    y = generator.poisson(np.exp(f)).astype(float) if counts else f + 0.1 * generator.standard_t(2, 200)
+    model = StreamGPRegressor(10, **ODD, likelihood=likelihood).fit(X, y)
+    truth = np.exp(f) if counts else f
+    assert np.sqrt(np.mean((model.predict(X) - truth) ** 2)) < (0.6 if counts else 0.15)
