@@ -38,6 +38,7 @@ from streamgp.passes.progress import Progress
 from streamgp.persistence import LargeArray, record_digest, write_record
 from streamgp.posterior import Marginals, Precision
 from streamgp.posterior.model import Model
+from streamgp.posterior.witness import WITNESS, witness_of
 from streamgp.settings import Inference, Selection, fit_settings, parameter_to_json
 from streamgp.tables.formats import is_frame, is_raw
 from streamgp.training.fit import Fitted, fit, resumed_seed
@@ -99,7 +100,8 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     precision : {"auto", "float32", "float64"}
         Arithmetic of the passes; factors are always float64.
     memory_budget : int or str
-        Bytes, or a size such as ``"1GiB"``, that the fit may use beside Python and its libraries.
+        Bytes, or a size such as ``"1GiB"``, that the fit may use beside Python, its libraries and their
+        compiled code: what it adds to a process that has run a small one.
     validation : None, False, float or array of row numbers
         Rows held out to stop early, or to choose the approximation. None: min(5 %, 10000) of them,
         stratified; none for "pass" and "fpass" with "ep", and for "local". False: none.
@@ -147,6 +149,7 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     """
 
     task: Task = "auto"
+    _named_by_frame = False
 
     def __init__(
         self,
@@ -260,6 +263,7 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Fit; ``names`` are those of features that have lost theirs on their way to an array."""
         fitted = fit_store(self, store, x, y, self.task, weight, allow_missing_chunks)
+        self._named_by_frame = names is not None
         if names is not None:
             fitted = fitted._replace(model=replace(fitted.model, feature_names=tuple(names)))
         return self._adopt(*fitted)
@@ -333,6 +337,8 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         written = {name: parameter_to_json(value) for name, value in self.get_params(deep=False).items()}
         header["parameters"] = {name: value for name, value in written.items() if value is not None}
         header |= {"history": self.history_, "recipe": self.recipe_, "about": self.about_}
+        if not any(isinstance(array, LargeArray) for array in arrays.values()):
+            arrays[WITNESS] = witness_of(self.model_)  # blocks of rows are checked when they are read
         write_record(path, header, arrays, kind="model")
 
     def _adopt(
@@ -393,9 +399,9 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
             return encoded(self, X)
         if is_lazy(X):
             return X
-        if (
-            self.model_.column_recipe is not None
-        ):  # features that are made already; raw columns have the names
+        store_named = self.model_.feature_names is not None and not self._named_by_frame
+        # Features that are made already: of a store's names, unlike a frame's, an array need not know.
+        if self.model_.column_recipe is not None or (store_named and not hasattr(X, "columns")):
             return check_array(X, dtype="numeric")
         return validate_data(self, X, dtype="numeric", reset=False)
 

@@ -9,6 +9,7 @@ from typing import Any
 from streamgp.arrays import IntArray
 from streamgp.data import ClassTargets, RealTargets, Standardizer, Targets
 from streamgp.likelihoods import likelihood_from_json
+from streamgp.posterior.believed import believed, check_model_record
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive, class_predictive
 from streamgp.posterior.snapshot import Snapshot
 
@@ -54,7 +55,15 @@ class Model:
         arrays: dict[str, Any],
         read_snapshot: ReadSnapshot = Snapshot.from_record,
     ) -> Model:
-        """The model that was written; ``read_snapshot`` knows the kind of posterior that it has."""
+        """The model that was written; ``read_snapshot`` knows the kind of posterior that it has.
+
+        What cannot have been written is refused.
+        """
+        return believed("model", lambda: Model._made(header, arrays, read_snapshot))
+
+    @staticmethod
+    def _made(header: dict[str, Any], arrays: dict[str, Any], read_snapshot: ReadSnapshot) -> Model:
+        check_model_record(header, arrays)
         standardizer = Standardizer(arrays["shift"], arrays["scale"])
         likelihoods = tuple(likelihood_from_json(document) for document in header["likelihoods"])
         targets: Targets
@@ -67,10 +76,12 @@ class Model:
         else:
             targets = RealTargets(*header["targets"], *likelihoods[0].domain)
             predictive = RealPredictive(likelihoods[0], targets)
+        snapshot = read_snapshot(header, arrays, standardizer)
+        snapshot.kernel.check_features(len(standardizer.shift))
         return Model(
             standardizer,
             targets,
-            read_snapshot(header, arrays, standardizer),
+            snapshot,
             predictive,
             arrays["active_rows"],
             tuple(header["feature_names"]) if "feature_names" in header else None,
