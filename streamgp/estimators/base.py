@@ -26,6 +26,7 @@ from streamgp.data.targets import Task
 from streamgp.errors import MissingExtraError, ParameterError
 from streamgp.estimators.columns import encoded, opened
 from streamgp.estimators.nested import nested, replaced
+from streamgp.estimators.partial import Remembered, after_fit, counted, with_earlier
 from streamgp.estimators.running import n_threads, running
 from streamgp.inference.local.snapshot import LocalSnapshot, marginals_side_by_side
 from streamgp.kernels import Kernel
@@ -86,7 +87,7 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         :class:`~streamgp.likelihoods.Logit`), whose mode is found over all rows, without variances; goes with
         "fitc" and "kmeans", "random" or "gain", and gives the best probabilities of many classes, fast.
     class_weight : "balanced" or dict, optional
-        For classes: how often rows of each count; goes with "fitc" and "local".
+        For classes: how often rows of each count, as ``sample_weight`` of :meth:`fit_stream` says for rows.
     learn_hyperparameters : bool or {"constant", "hybrid", "evidence", "passes"}
         How the parameters of kernel and likelihood are learned, on a sample. "constant": by the IVM's
         criterion, with sites held fixed in the inner loop. "hybrid": the same, with sites set anew before
@@ -245,9 +246,11 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         """Fit to a Zarr group (path, URL, group, Zarr store), an ``xarray.Dataset`` or a pair of arrays.
 
         All are read chunk by chunk. ``x`` is the name of one array, or a list of arrays of one column each.
-        ``sample_weight``, one number a row, in memory, goes with "fitc" and "local": a row of weight 2 counts
-        as two equal rows do. Chunks that must have been lost are refused; ``allow_missing_chunks`` reads them
-        as the fill value.
+        ``sample_weight``, one number a row, in memory: with "fitc" and "local" a row of weight 2 counts as
+        two equal rows do. With "adf" and "ep" (after "ivm" or "random") its site is raised to that power, and
+        it competes for the active set accordingly; their kernel is learned from all rows of positive weight
+        alike. Chunks that must have been lost are refused; ``allow_missing_chunks`` reads them as the fill
+        value.
         """
         return self._fit(store, x, y, sample_weight, allow_missing_chunks=allow_missing_chunks)
 
@@ -263,15 +266,31 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Fit; ``names`` are those of features that have lost theirs on their way to an array."""
         fitted = fit_store(self, store, x, y, self.task, weight, allow_missing_chunks)
+        self._remembered: Remembered | None = None
         self._named_by_frame = names is not None
         if names is not None:
             fitted = fitted._replace(model=replace(fitted.model, feature_names=tuple(names)))
         return self._adopt(*fitted)
 
+    def _remember_active(self, X: Array, y: Array) -> Self:
+        """After a fit in memory: its active rows, so that batches can follow."""
+        rows = np.unique(self.active_rows_)
+        self._remembered = Remembered.batch(X[rows], y[rows], None, np.zeros(len(rows)))
+        return self
+
+    def _fit_partially(self, X: Array, y: Array, sample_weight: Any) -> Self:
+        """Fit to what is remembered and to a batch; then remember as much of both as the budget allows."""
+        rows = with_earlier(self, X, y, sample_weight, _seed(self.random_state))
+        names = getattr(self, "feature_names_in_", None)
+        self._fit((rows.features, rows.targets), "X", "y", counted(rows), names=names)
+        self._remembered = after_fit(rows, self)
+        return self
+
     def plan_stream(self, store: Store, x: str = "X", y: str = "y", *, task: Task | None = None) -> Preview:
         """The recipe and the memory of a fit to a store; a few chunks are read, nothing is learned."""
-        settings = fit_settings(self.get_params(deep=False), _seed(self.random_state))
-        return preview(open_rows(store, x, y), task or self.task, settings)
+        with running(self.n_jobs, verbose=False):
+            settings = fit_settings(self.get_params(deep=False), _seed(self.random_state))
+            return preview(open_rows(store, x, y), task or self.task, settings)
 
     def predict_latent(self, X: Any) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and variance of the latent functions: (rows,) each for one, else (rows, heads).

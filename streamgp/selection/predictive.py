@@ -272,8 +272,8 @@ class PredictiveScores:
     likelihoods: tuple[Likelihood, ...]
     p_min: float
 
-    def __call__(self, encoded: FloatArray, marginals: Marginals) -> FloatArray:
-        """Shapes: encoded (c,), marginals (c, heads) → (c, heads)."""
+    def __call__(self, rows: IntArray, encoded: FloatArray, marginals: Marginals) -> FloatArray:
+        """Shapes: rows, encoded (c,), marginals (c, heads) → (c, heads)."""
         assert marginals.variance is not None
         scores = np.empty_like(marginals.mean)
         for head, likelihood in enumerate(self.likelihoods):

@@ -42,6 +42,7 @@ def _calibrated(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
     chosen = np.sort(problem.sample_order(CALIBRATION_ROWS))
     rows, features = sample.rows[chosen], sample.features[chosen]
     weights = problem.sample_weights(sample.targets[chosen])
+    weights *= problem.weights.of_rows(rows, sample.targets[chosen])
     calibrations = []
     for head, (active, likelihood) in enumerate(zip(draft.actives, draft.likelihoods, strict=True)):
         targets = problem.head_targets(sample.targets[chosen], head)

@@ -40,7 +40,7 @@ from streamgp.training.problem import Problem, draw_sample, pass_settings
 from streamgp.training.recipe import BY_CRITERION, Choices, Traits, compose, resolve
 from streamgp.training.scrutiny import judged_by_baseline, warn_of_outliers
 from streamgp.training.stage import Draft, History, Recipe, describe, run
-from streamgp.training.weights import row_weights
+from streamgp.training.weights import check_classes, row_weights
 
 logger = logging.getLogger(__name__)
 
@@ -187,7 +187,12 @@ def _make_problem(
     prepared: Prepared, plan: MemoryPlan, settings: FitSettings, choices: Choices, started: float
 ) -> Problem:
     size = plan.candidates_at(min(plan.n_active, TUNING_ACTIVE))
-    sample, held_out, excluded = draw_sample(prepared, plan, settings, size, choices.validation)
+    weights = row_weights(prepared, settings)
+    sample, held_out, excluded = draw_sample(
+        prepared, plan, settings, size, choices.validation, weights.excluded
+    )
+    if not isinstance(prepared.targets, RealTargets):
+        check_classes(sample.targets, weights)
     heads = tuple(range(n_heads(prepared.targets)))
     return Problem(
         prepared,
@@ -197,7 +202,7 @@ def _make_problem(
         held_out,
         excluded,
         groups=(heads,) if settings.shared else tuple((head,) for head in heads),
-        weights=row_weights(prepared, settings, excluded),
+        weights=replace(weights, excluded=excluded),
         started=started,
     )
 

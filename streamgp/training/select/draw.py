@@ -33,11 +33,12 @@ def draw_actives() -> Stage:
         drawn = _drawn(problem)
         inputs = problem.inputs(drawn.features)
         gram = draft.kernel.gram(inputs).astype(np.float64, copy=False)
+        weights = problem.weights.of_rows(drawn.rows, drawn.targets)
         actives = []
         for head, likelihood in enumerate(draft.likelihoods):
             targets = problem.head_targets(drawn.targets, head)
-            sites = filter_sites(gram, targets, likelihood)
-            actives.append(active_set(drawn.rows, inputs, targets, sites))
+            sites = filter_sites(gram, targets, likelihood, weights)
+            actives.append(active_set(drawn.rows, inputs, targets, sites, weights))
         draft = replace(draft, actives=tuple(actives))
         return draft, {"n_active": draft.sizes, "candidates": len(problem.sample.rows)}
 
