@@ -268,7 +268,8 @@ def check_together(settings: FitSettings) -> None:
     selection, inference, learning = settings.selection, settings.inference, settings.learning
     inducing, predictive = isinstance(selection, Kmeans | EvidenceGain), isinstance(selection, PASS | FPASS)
     over_all_rows, fitc = inference.sees_all_rows, isinstance(inference, FITC)
-    name = type(selection).__name__
+    by_probability = predictive and not over_all_rows
+    name, is_literal = type(selection).__name__, getattr(selection, "literal", False)
     pairs = [
         (inducing and not over_all_rows, f"selection={name}(...)", OVER_ALL_ROWS),
         (
@@ -276,8 +277,8 @@ def check_together(settings: FitSettings) -> None:
             f"selection={name}(...)",
             "inference='ep', 'fitc' or 'local'",
         ),
-        (settings.class_weight is not None and not over_all_rows, "class_weight", OVER_ALL_ROWS),
-        (settings.sample_weight is not None and not over_all_rows, "sample_weight", OVER_ALL_ROWS),
+        (settings.class_weight is not None and by_probability, "class_weight", WEIGHTED),
+        (settings.sample_weight is not None and by_probability, "sample_weight", WEIGHTED),
         (settings.scratch is not None and not over_all_rows, "scratch", OVER_ALL_ROWS),
         (learning == "passes" and not fitc, "learn_hyperparameters='passes'", "inference='fitc'"),
         (
@@ -310,6 +311,12 @@ def check_together(settings: FitSettings) -> None:
             "learn_inducing=True",
             "the evidence: learn_hyperparameters=True, 'evidence' or 'passes'",
         ),
+        (is_literal and not isinstance(inference, EP), f"{name}.paper()", "inference='ep'"),
+        (
+            is_literal and not isinstance(learning, bool),
+            f"{name}.paper()",
+            "learn_hyperparameters=True or False",
+        ),
         (
             predictive and getattr(selection, "update_every", None) is not None and learning in NO_UPDATES,
             f"{name}(update_every=...)",
@@ -322,6 +329,10 @@ def check_together(settings: FitSettings) -> None:
 
 
 OVER_ALL_ROWS = "inference='fitc' or 'local'"
+WEIGHTED = (
+    f"{OVER_ALL_ROWS}, or selection='ivm' or 'random': 'pass' and 'fpass' exchange rows by probability, "
+    "whatever they weigh"
+)
 NO_UPDATES = (False, "constant", "hybrid")
 
 

@@ -35,6 +35,7 @@ SMOKE = {
     "benchmarks.papers.ivm2006_pumadyn": "--synthetic --active 200 --splits 0",
     "benchmarks.papers.ivm2006_table1": "--synthetic --digits 4 --active 50",
     "benchmarks.papers.ivm2006_table2": "--synthetic --digits 9 --scale-active 0.01 --entries 8000",
+    "benchmarks.papers.joint_targets": "--synthetic --sets usps --active 10",
     "benchmarks.papers.passgp_evidence": "--synthetic --p-inc 0.6 --most-active 200 --accurate --full",
     "benchmarks.papers.passgp_ijcnn": "--synthetic --active 20 --peers",
     "benchmarks.papers.passgp_initial": "--synthetic --active 20 --seeds 0 1",
@@ -43,11 +44,15 @@ SMOKE = {
     "benchmarks.papers.passgp_usps": "--synthetic --rows 150 --active 30 --most-active 40 --methods pass",
     "benchmarks.papers.reject_curve": "--synthetic --active 30",
     "benchmarks.papers.streaming_greedy": "--synthetic --active 40 --seeds 0 1",
+    "benchmarks.robustness.files": "--mutations 10",
     "benchmarks.scale.ingest": "--rows 3000 --shuffle",
     "benchmarks.scale.ivm_scaling": "--rows 2000 --active 20 40 --features 5 --test-rows 500",
     "benchmarks.scale.pass_sweep": "--rows 40000 --features 5 --active 20 --memory-budget 32MiB",
 }
-NOT_RUN: dict[str, str] = {}
+NOT_RUN = {
+    "benchmarks.robustness.kills": "forks; tests/test_kills.py runs it as a command",
+    "benchmarks.robustness.memory": "measures processes; tests/test_memory_budget.py does so in small",
+}
 """Benchmarks that no small run can stand for, and why."""
 COMMANDS = {"benchmarks.limits.pass_throughput"}
 """Run as users do, processes and all; the others here, where everything is imported already."""

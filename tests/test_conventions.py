@@ -9,12 +9,12 @@ import zarr
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import make_moons
-from sklearn.metrics import roc_auc_score
+from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from streamgp import StreamGPClassifier, StreamGPRegressor
-from streamgp.errors import ParameterError
+from streamgp.errors import ParameterError, TargetError
 from streamgp.estimators.running import n_threads, running
 from streamgp.kernels import RBF
 from streamgp.passes.run import available_threads
@@ -148,3 +148,64 @@ def test_metadata_is_routed(moons):
     weighted = clone(plain).fit(scaled, y, sample_weight=weights)
     np.testing.assert_allclose(routed[-1].predict_proba(scaled), weighted.predict_proba(scaled))
     assert not np.allclose(weighted.predict_proba(scaled), clone(plain).fit(scaled, y).predict_proba(scaled))
+
+
+PARTIAL = {"n_active": 30, "kernel": RBF(5.0, 1.0), "learn_hyperparameters": False, "random_state": 0}
+
+
+@pytest.mark.parametrize("way", [{}, {"inference": "fitc"}])
+def test_batches_that_fit_into_memory_give_the_model_of_all_rows(moons, way):
+    X, y = moons
+    found = StreamGPClassifier(**PARTIAL, **way)
+    for start in range(0, 300, 100):
+        found.partial_fit(X[start : start + 100], y[start : start + 100], classes=["left", "right"])
+    wanted = StreamGPClassifier(**PARTIAL, **way).fit(X, y)
+    np.testing.assert_array_equal(found.predict_proba(X), wanted.predict_proba(X))
+
+
+def test_what_is_forgotten_is_stood_for_by_what_is_remembered(monkeypatch):
+    X, y = make_moons(2000, noise=0.25, random_state=0)
+    monkeypatch.setattr("streamgp.estimators.partial.BUDGET_SHARE", 100_000)  # some 200 rows of 2 features
+    parted, whole = StreamGPClassifier(**PARTIAL), StreamGPClassifier(**PARTIAL).fit(X[:1600], y[:1600])
+    order = np.argsort(y[:1600], kind="stable")  # batches unlike each other, but for the first
+    order = np.append(order[::16], np.setdiff1d(order, order[::16], assume_unique=True))
+    for rows in np.array_split(order, 8):
+        parted.partial_fit(X[rows], y[rows], classes=[0, 1])
+        assert len(parted._remembered.features) < 250
+    assert parted._remembered.weights.sum() == pytest.approx(1600)
+    loss = [log_loss(y[1600:], model.predict_proba(X[1600:])) for model in (parted, whole)]
+    assert loss[0] < loss[1] + 0.1
+
+
+def test_partial_fits_refuse_what_they_cannot_learn(moons, model):
+    X, y = moons
+    with pytest.raises(ParameterError, match="first partial_fit needs classes="):
+        StreamGPClassifier(**PARTIAL).partial_fit(X, y)
+    with pytest.raises(TargetError, match="'far' is not among the classes"):
+        StreamGPClassifier(**PARTIAL).partial_fit(X, np.where(X[:, 0] > 0, y, "far"), ["left", "right"])
+    with pytest.raises(TargetError, match="first batch is of class 'up'"):
+        StreamGPClassifier(**PARTIAL).partial_fit(X, y, ["left", "right", "up"])
+    stored = StreamGPClassifier(**PARTIAL).fit_stream((X, y))
+    with pytest.raises(ParameterError, match="only where partial_fit or fit began"):
+        stored.partial_fit(X, y)
+    begun = StreamGPClassifier(**PARTIAL).partial_fit(X, y, ["left", "right"])
+    with pytest.raises(ParameterError, match="others than before"):
+        begun.partial_fit(X, y, ["left", "up"])
+    with pytest.raises(ParameterError, match="one number a row"):
+        begun.partial_fit(X, y, sample_weight=[1.0])
+
+
+def test_real_targets_are_learned_in_batches(moons):
+    X, _ = moons
+    y = np.sin(X[:, 0])
+    found = StreamGPRegressor(**PARTIAL).partial_fit(X[:150], y[:150]).partial_fit(X[150:], y[150:])
+    np.testing.assert_array_equal(found.predict(X), StreamGPRegressor(**PARTIAL).fit(X, y).predict(X))
+
+
+def test_batches_follow_a_fit_in_memory(moons):
+    X, y = moons
+    model = StreamGPClassifier(**PARTIAL).fit(X[:200], y[:200])
+    known = {tuple(row) for row in X[model.active_rows_]}
+    model.partial_fit(X[200:], y[200:])
+    assert known & {tuple(row) for row in model._remembered.features} == known
+    assert model.score(X, y) > 0.85

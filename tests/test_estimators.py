@@ -23,18 +23,7 @@ from streamgp.errors import (
 from streamgp.kernels import RBF
 
 FITC = {"inference": "fitc", "learn_hyperparameters": False}
-WEIGHTED = "weights are for inference over all rows, and the estimator under test has another one"
-REPEATED = "inducing inputs are drawn from the rows, and repeated rows are others than weighted ones"
-WEIGHT_CHECKS = (
-    "check_class_weight_classifiers",
-    "check_classifiers_one_label_sample_weights",
-    "check_sample_weights_not_an_array",
-    "check_sample_weights_list",
-    "check_sample_weights_pandas_series",
-    "check_all_zero_sample_weights_error",
-    "check_sample_weights_shape",
-    "check_sample_weights_not_overwritten",
-)
+REPEATED = "active rows are drawn from the rows, and repeated rows are others than weighted ones"
 
 
 @parametrize_with_checks(
@@ -44,10 +33,7 @@ WEIGHT_CHECKS = (
         StreamGPClassifier(20, **FITC),
         StreamGPRegressor(20, **FITC),
     ],
-    expected_failed_checks=lambda estimator: {
-        "check_sample_weight_equivalence_on_dense_data": REPEATED,
-        **(dict.fromkeys(WEIGHT_CHECKS, WEIGHTED) if estimator.inference != "fitc" else {}),
-    },
+    expected_failed_checks=lambda estimator: {"check_sample_weight_equivalence_on_dense_data": REPEATED},
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -251,6 +251,7 @@ def test_values_beyond_float32_are_refused_where_they_are_not_rescaled(data):
 # Lazy arrays stay lazy, and every kind of store is opened.
 
 
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 def test_every_kind_of_store_gives_the_same_model(data, make_store, tmp_path):
     dd, pd, xr = (pytest.importorskip(name) for name in ("dask.dataframe", "pandas", "xarray"))
     X, y = data

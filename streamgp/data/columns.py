@@ -65,34 +65,28 @@ class ZarrPiece:
     stop: int
 
     def load(self) -> Array:
-        """Read and decode, again where the store failed for a moment; an error names array and chunk."""
+        """Read and decode; what fails is read again chunk by chunk, and an error names the chunk."""
+        try:
+            return np.asarray(self.array[self.start : self.stop])
+        except Exception:
+            size = self.array.chunks[0]
+            numbers = range(self.start // size, -(-self.stop // size))
+            return np.concatenate([self._load_chunk(number, size) for number in numbers])
+
+    def _load_chunk(self, number: int, size: int) -> Array:
+        """The rows of one chunk; a disk or connection that fails is given a moment, twice."""
+        begin, end = max(self.start, number * size), min(self.stop, (number + 1) * size)
         for pause in (*_PAUSES, None):
             try:
-                return np.asarray(self.array[self.start : self.stop])
-            except OSError as error:  # of a disk or a connection: it may be over a moment later
-                if pause is None:
-                    raise self._told(error) from error
-                time.sleep(pause)
+                return np.asarray(self.array[begin:end])
             except Exception as error:
-                raise self._told(error) from error
+                if pause is None or not isinstance(error, OSError):
+                    raise ChunkReadError(
+                        f"array {self.name!r}: chunk {number} (rows {begin} to {end - 1}) could not be read: "
+                        f"{type(error).__name__}: {error}. Restore the chunk, or leave these rows out."
+                    ) from error
+            time.sleep(pause)
         raise AssertionError("the last attempt returns or raises")
-
-    def _told(self, error: Exception) -> ChunkReadError:
-        """An error that names the first chunk that cannot be read on its own."""
-        size = self.array.chunks[0]
-        first, last = self.start // size, (self.stop - 1) // size
-        for number in range(first, last + 1) if last > first else ():
-            try:
-                _ = self.array[number * size : (number + 1) * size]
-            except Exception as own:
-                first, last, error = number, number, own
-                break
-        chunks = f"chunk {first}" if first == last else f"one of the chunks {first} to {last}"
-        stop = min((last + 1) * size, self.array.shape[0])
-        return ChunkReadError(
-            f"array {self.name!r}: {chunks} (rows {first * size} to {stop - 1}) could not be read: "
-            f"{type(error).__name__}: {error}. Restore the chunk, or leave these rows out."
-        )
 
 
 @dataclass(frozen=True)

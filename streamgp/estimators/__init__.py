@@ -13,8 +13,10 @@ from streamgp.estimators.regressor import StreamGPRegressor
 from streamgp.inference.local.snapshot import LocalSnapshot
 from streamgp.persistence import read_record
 from streamgp.posterior import Snapshot
+from streamgp.posterior.believed import believed, check_history
 from streamgp.posterior.model import Model
-from streamgp.settings import parameter_from_json
+from streamgp.posterior.witness import check_witness
+from streamgp.settings import fit_settings, parameter_from_json
 
 __all__ = ["StreamGPClassifier", "StreamGPRegressor", "fit_stream", "load"]
 
@@ -52,10 +54,17 @@ def load(path: Any) -> Estimator:
     model = Model.from_record(
         header, arrays, LocalSnapshot.from_record if "local" in header else Snapshot.from_record
     )
+    believed("model", lambda: check_witness(model, arrays))
+    return believed("fit", lambda: _adopted(model, header))
+
+
+def _adopted(model: Model, header: dict[str, Any]) -> Estimator:
+    """The estimator of a record whose parameters are such that a fit would take them."""
+    check_history(header)
     parameters = {name: parameter_from_json(value) for name, value in header["parameters"].items()}
-    return _kind(model)(**parameters)._adopt(
-        model, header["history"], header["recipe"], header.get("about", {})
-    )
+    estimator = _kind(model)(**parameters)
+    fit_settings(estimator.get_params(deep=False), seed=0)
+    return estimator._adopt(model, header["history"], header["recipe"], header.get("about", {}))
 
 
 def _kind(model: Model) -> type[Estimator]:

@@ -26,6 +26,7 @@ from streamgp.data.targets import Task
 from streamgp.errors import MissingExtraError, ParameterError
 from streamgp.estimators.columns import encoded, opened
 from streamgp.estimators.nested import nested, replaced
+from streamgp.estimators.partial import Remembered, after_fit, counted, with_earlier
 from streamgp.estimators.running import n_threads, running
 from streamgp.inference.local.snapshot import LocalSnapshot, marginals_side_by_side
 from streamgp.kernels import Kernel
@@ -38,6 +39,7 @@ from streamgp.passes.progress import Progress
 from streamgp.persistence import LargeArray, record_digest, write_record
 from streamgp.posterior import Marginals, Precision
 from streamgp.posterior.model import Model
+from streamgp.posterior.witness import WITNESS, witness_of
 from streamgp.settings import Inference, Selection, fit_settings, parameter_to_json
 from streamgp.tables.formats import is_frame, is_raw
 from streamgp.training.fit import Fitted, fit, resumed_seed
@@ -85,7 +87,7 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         :class:`~streamgp.likelihoods.Logit`), whose mode is found over all rows, without variances; goes with
         "fitc" and "kmeans", "random" or "gain", and gives the best probabilities of many classes, fast.
     class_weight : "balanced" or dict, optional
-        For classes: how often rows of each count; goes with "fitc" and "local".
+        For classes: how often rows of each count, as ``sample_weight`` of :meth:`fit_stream` says for rows.
     learn_hyperparameters : bool or {"constant", "hybrid", "evidence", "passes"}
         How the parameters of kernel and likelihood are learned, on a sample. "constant": by the IVM's
         criterion, with sites held fixed in the inner loop. "hybrid": the same, with sites set anew before
@@ -99,7 +101,8 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     precision : {"auto", "float32", "float64"}
         Arithmetic of the passes; factors are always float64.
     memory_budget : int or str
-        Bytes, or a size such as ``"1GiB"``, that the fit may use beside Python and its libraries.
+        Bytes, or a size such as ``"1GiB"``, that the fit may use beside Python, its libraries and their
+        compiled code: what it adds to a process that has run a small one.
     validation : None, False, float or array of row numbers
         Rows held out to stop early, or to choose the approximation. None: min(5 %, 10000) of them,
         stratified; none for "pass" and "fpass" with "ep", and for "local". False: none.
@@ -147,6 +150,7 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     """
 
     task: Task = "auto"
+    _named_by_frame = False
 
     def __init__(
         self,
@@ -242,9 +246,11 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         """Fit to a Zarr group (path, URL, group, Zarr store), an ``xarray.Dataset`` or a pair of arrays.
 
         All are read chunk by chunk. ``x`` is the name of one array, or a list of arrays of one column each.
-        ``sample_weight``, one number a row, in memory, goes with "fitc" and "local": a row of weight 2 counts
-        as two equal rows do. Chunks that must have been lost are refused; ``allow_missing_chunks`` reads them
-        as the fill value.
+        ``sample_weight``, one number a row, in memory: with "fitc" and "local" a row of weight 2 counts as
+        two equal rows do. With "adf" and "ep" (after "ivm" or "random") its site is raised to that power, and
+        it competes for the active set accordingly; their kernel is learned from all rows of positive weight
+        alike. Chunks that must have been lost are refused; ``allow_missing_chunks`` reads them as the fill
+        value.
         """
         return self._fit(store, x, y, sample_weight, allow_missing_chunks=allow_missing_chunks)
 
@@ -260,14 +266,31 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> Self:
         """Fit; ``names`` are those of features that have lost theirs on their way to an array."""
         fitted = fit_store(self, store, x, y, self.task, weight, allow_missing_chunks)
+        self._remembered: Remembered | None = None
+        self._named_by_frame = names is not None
         if names is not None:
             fitted = fitted._replace(model=replace(fitted.model, feature_names=tuple(names)))
         return self._adopt(*fitted)
 
+    def _remember_active(self, X: Array, y: Array) -> Self:
+        """After a fit in memory: its active rows, so that batches can follow."""
+        rows = np.unique(self.active_rows_)
+        self._remembered = Remembered.batch(X[rows], y[rows], None, np.zeros(len(rows)))
+        return self
+
+    def _fit_partially(self, X: Array, y: Array, sample_weight: Any) -> Self:
+        """Fit to what is remembered and to a batch; then remember as much of both as the budget allows."""
+        rows = with_earlier(self, X, y, sample_weight, _seed(self.random_state))
+        names = getattr(self, "feature_names_in_", None)
+        self._fit((rows.features, rows.targets), "X", "y", counted(rows), names=names)
+        self._remembered = after_fit(rows, self)
+        return self
+
     def plan_stream(self, store: Store, x: str = "X", y: str = "y", *, task: Task | None = None) -> Preview:
         """The recipe and the memory of a fit to a store; a few chunks are read, nothing is learned."""
-        settings = fit_settings(self.get_params(deep=False), _seed(self.random_state))
-        return preview(open_rows(store, x, y), task or self.task, settings)
+        with running(self.n_jobs, verbose=False):
+            settings = fit_settings(self.get_params(deep=False), _seed(self.random_state))
+            return preview(open_rows(store, x, y), task or self.task, settings)
 
     def predict_latent(self, X: Any) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and variance of the latent functions: (rows,) each for one, else (rows, heads).
@@ -333,6 +356,8 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         written = {name: parameter_to_json(value) for name, value in self.get_params(deep=False).items()}
         header["parameters"] = {name: value for name, value in written.items() if value is not None}
         header |= {"history": self.history_, "recipe": self.recipe_, "about": self.about_}
+        if not any(isinstance(array, LargeArray) for array in arrays.values()):
+            arrays[WITNESS] = witness_of(self.model_)  # blocks of rows are checked when they are read
         write_record(path, header, arrays, kind="model")
 
     def _adopt(
@@ -393,9 +418,9 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
             return encoded(self, X)
         if is_lazy(X):
             return X
-        if (
-            self.model_.column_recipe is not None
-        ):  # features that are made already; raw columns have the names
+        store_named = self.model_.feature_names is not None and not self._named_by_frame
+        # Features that are made already: of a store's names, unlike a frame's, an array need not know.
+        if self.model_.column_recipe is not None or (store_named and not hasattr(X, "columns")):
             return check_array(X, dtype="numeric")
         return validate_data(self, X, dtype="numeric", reset=False)
 

@@ -17,6 +17,7 @@ from streamgp.data.labels import plain_labels
 from streamgp.data.lazy import is_lazy
 from streamgp.data.rows import Names, Store
 from streamgp.estimators.base import StreamGPEstimator
+from streamgp.estimators.partial import known_classes
 from streamgp.passes import ClassEvaluation
 from streamgp.passes.scores import ClassScore
 from streamgp.posterior import Marginals
@@ -38,7 +39,23 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
             X, y = validate_data(self, X, y, dtype="numeric", accept_sparse=False)
             check_classification_targets(y)
             names, y = getattr(self, "feature_names_in_", None), plain_labels(y)
-        return self._fit((X, y), "X", "y", sample_weight, names=names)
+        self._fit((X, y), "X", "y", sample_weight, names=names)
+        return self if is_lazy(X) else self._remember_active(X, y)
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Learn a batch of rows in memory beside those of earlier batches.
+
+        The model is the one that ``fit`` would make of all rows so far, as long as they fit into an eighth of
+        ``memory_budget``; beyond, active rows and a random part of the others, each with the weight of those
+        that it stands for, are what is remembered. New rows compete with them for the active set. After a
+        ``fit`` in memory only its active rows are remembered; a store is for ``fit_stream``, all of it.
+        ``classes`` are all labels that will ever be met; the first batch must show each of them.
+        """
+        X, y = validate_data(self, X, y, dtype="numeric", reset=not hasattr(self, "model_"))
+        check_classification_targets(y)
+        y = plain_labels(y)
+        known_classes(self, y, classes)
+        return self._fit_partially(X, y, sample_weight)
 
     @property
     def _predictive(self) -> ClassPredictive:

@@ -45,7 +45,20 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
         if not is_lazy(X):
             X, y = validate_data(self, X, y, dtype="numeric", y_numeric=True)
             names = getattr(self, "feature_names_in_", None)
-        return self._fit((X, y), "X", "y", sample_weight, names=names)
+        self._fit((X, y), "X", "y", sample_weight, names=names)
+        return self if is_lazy(X) else self._remember_active(X, y)
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Learn a batch of rows in memory beside those of earlier batches.
+
+        The model is the one that ``fit`` would make of all rows so far, as long as they fit into an eighth of
+        ``memory_budget``; beyond, active rows and a random part of the others, each with the weight of those
+        that it stands for, are what is remembered. New rows compete with them for the active set. After a
+        ``fit`` in memory only its active rows are remembered; a store is for ``fit_stream``, all of it.
+        """
+        reset = not hasattr(self, "model_")
+        X, y = validate_data(self, X, y, dtype="numeric", y_numeric=True, reset=reset)
+        return self._fit_partially(X, y, sample_weight)
 
     @property
     def _predictive(self) -> RealPredictive:

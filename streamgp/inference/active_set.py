@@ -35,8 +35,9 @@ class ActiveSet:
     """Rows in the model, in the order of their inclusion.
 
     L factor, L Lᵀ = 1 + S K_II S with S = diag(√π);  β projected_targets, L⁻¹ S⁻¹ b
-    Shapes: rows, targets, precision, precision_mean, projected_targets (capacity,), inputs (capacity, p),
-    factor (capacity, capacity); the first ``count`` are filled.
+    ω weights: how often a row counts; its site is that of so many equal rows together.
+    Shapes: rows, targets, precision, precision_mean, projected_targets, weights (capacity,), inputs
+    (capacity, p), factor (capacity, capacity); the first ``count`` are filled.
     """
 
     rows: IntArray
@@ -46,6 +47,7 @@ class ActiveSet:
     precision_mean: FloatArray
     factor: FloatArray
     projected_targets: FloatArray
+    weights: FloatArray
     count: int
 
     @staticmethod
@@ -59,13 +61,14 @@ class ActiveSet:
             precision_mean=np.zeros(capacity),
             factor=np.zeros((capacity, capacity)),
             projected_targets=np.zeros(capacity),
+            weights=np.ones(capacity),
             count=0,
         )
 
     def with_capacity(self, capacity: int) -> ActiveSet:
         """The same rows and sites with room for ``capacity``; the factor is to be refreshed."""
         larger, d = ActiveSet.empty(capacity, self.inputs.shape[1]), self.count
-        for name in ("rows", "inputs", "targets", "precision", "precision_mean"):
+        for name in ("rows", "inputs", "targets", "precision", "precision_mean", "weights"):
             getattr(larger, name)[:d] = getattr(self, name)[:d]
         return replace(larger, count=d)
 
@@ -91,7 +94,8 @@ class Candidates:
     """Rows that may enter: J. A place in it is a slot; slots are in the order of rows.
 
     M stubs, L⁻¹ S K_IJ transposed: h = M β,  a = k(x, x) − row sums of M²
-    Shapes: rows, targets, prior_variance, mean, variance, available (s,), inputs (s, p), stubs (s, capacity).
+    Shapes: rows, targets, weights, prior_variance, mean, variance, available (s,), inputs (s, p),
+    stubs (s, capacity).
     Inputs and stubs are of one type, float32 where that is enough; all else is float64.
     """
 
@@ -103,10 +107,18 @@ class Candidates:
     mean: FloatArray
     variance: FloatArray
     available: BoolArray
+    weights: FloatArray
 
     @staticmethod
-    def new(rows: IntArray, inputs: Floats, targets: FloatArray, kernel: Kernel, capacity: int) -> Candidates:
-        """Candidates before any inclusion: their marginals are the prior's."""
+    def new(
+        rows: IntArray,
+        inputs: Floats,
+        targets: FloatArray,
+        kernel: Kernel,
+        capacity: int,
+        weights: FloatArray | None = None,
+    ) -> Candidates:
+        """Candidates before any inclusion, with the prior's marginals; each counts once, or as weighted."""
         order = np.argsort(rows, kind="stable")
         if not np.array_equal(order, np.arange(len(rows))):  # inputs are large: not copied without need
             inputs = np.ascontiguousarray(inputs[order])
@@ -120,6 +132,7 @@ class Candidates:
             np.zeros(len(rows)),
             prior.copy(),
             np.ones(len(rows), np.bool_),
+            np.ones(len(rows)) if weights is None else weights[order],
         )
 
     def window(self, slots: IntArray, capacity: int) -> Candidates:
@@ -136,6 +149,7 @@ class Candidates:
             mean=self.mean[slots],
             variance=self.variance[slots],
             available=self.available[slots],
+            weights=self.weights[slots],
         )
 
 
@@ -164,7 +178,7 @@ def include(
     weight = slope * length / root
 
     active.rows[d], active.inputs[d] = window.rows[slot], window.inputs[slot]
-    active.targets[d] = window.targets[slot]
+    active.targets[d], active.weights[d] = window.targets[slot], window.weights[slot]
     active.precision[d], active.precision_mean[d] = precision, precision_mean
     active.factor[d, :d], active.factor[d, d] = row, length
     active.projected_targets[d] = weight

@@ -9,13 +9,15 @@ from streamgp.inference.sites import Sites
 from streamgp.likelihoods import Likelihood
 
 
-def filter_sites(gram: FloatArray, targets: FloatArray, likelihood: Likelihood) -> Sites:
+def filter_sites(
+    gram: FloatArray, targets: FloatArray, likelihood: Likelihood, weights: FloatArray | None = None
+) -> Sites:
     """Sites of the active rows, each set by one EP update when its turn comes.
 
     l = √π M[i],  ℓ² = 1 + π k_ii − lᵀl,  new column of M: μ = (√π k_i − M l)/ℓ
     a −= μ²,  h += (b − π h_i)/(1 + π a_i) ℓ π^(−½) μ
-    (π, b) the site of row i after an EP update from its marginal (h_i, a_i); k_i column of gram.
-    Shapes: gram (d, d), targets (d,).  Cost: O(d³).
+    (π, b) the site of row i after an EP update from its marginal (h_i, a_i), to the power of its weight; k_i
+    column of gram.  Shapes: gram (d, d), targets and weights (d,).  Cost: O(d³).
     Hazard: a is a difference; it is clamped at zero.  Source: [IVM2003] eq. 2, 3 with the active set given;
     the slope there is α = (b − π h)/(1 + π a).  Oracle: tests/reference/gp_dense.py
     """
@@ -25,7 +27,8 @@ def filter_sites(gram: FloatArray, targets: FloatArray, likelihood: Likelihood) 
     sites = Sites(np.zeros(active), np.zeros(active))
     for i in range(active):
         site = likelihood.tilted_sites(targets[i], mean[i], variance[i])
-        precision, precision_mean = site.site_precision[0], site.site_precision_mean[0]
+        weight = 1.0 if weights is None else weights[i]
+        precision, precision_mean = weight * site.site_precision[0], weight * site.site_precision_mean[0]
         if precision <= 0.0:
             continue  # a flat site says nothing
         sites.precision[i], sites.precision_mean[i] = precision, precision_mean

@@ -53,18 +53,24 @@ class Propagated:
     residual: float
     sweeps: int
     converged: bool
+    weights: FloatArray | None = None
 
     @property
     def log_evidence(self) -> float:
         """Log Z_EP, stationary in the sites where the residual vanishes.
 
-        log Z_EP = Σ log Z_i − ½ Σ (log q_i + v_i h₋_i) − ½ log|B|
+        log Z_EP = Σ log Z_i − ½ Σ (log q_i + v_i h₋_i) − ½ log|B|;  of a row of weight ω, ω terms of v_i/ω
         Hazard: the usual sum of site terms is large and of opposite sign for sharp sites; by b = v + π h it
         becomes this one, which has none of them.  Source: [PASS2012] eq. 1, Rasmussen and Williams (2006)
         eq. 3.65.  Oracle: tests/reference/ep_dense.py
         """
         m = self.marginals
-        own = self.left_out_log_density - 0.5 * (np.log(m.variance_ratio) + m.weights * m.cavity_mean)
+        explained = m.weights * m.cavity_mean
+        if self.weights is None:
+            own = self.left_out_log_density - 0.5 * (np.log(m.variance_ratio) + explained)
+        else:
+            own = self.weights * (self.left_out_log_density - 0.5 * np.log(m.variance_ratio))
+            own -= 0.5 * np.minimum(self.weights, 1.0) * explained
         return float(own.sum() - 0.5 * m.log_determinant)
 
 
@@ -73,6 +79,7 @@ def expectation_propagation(
     targets: FloatArray,
     likelihood: Likelihood,
     start: Sites | None = None,
+    weights: FloatArray | None = None,
     *,
     tolerance: float = FOR_PREDICTION,
     parallel_sweeps: int = PARALLEL_SWEEPS,
@@ -83,7 +90,9 @@ def expectation_propagation(
     All sites are updated at once, in natural parameters, damped: θ ← θ + δ (θ′ − θ), where δ is halved (down
     to 0.1) when the residual rises and grows by a quarter (up to 1) when it does not. What does not converge
     so is continued one site after the other, from the best sites met.
-    Shapes: gram (d, d), white noise on its diagonal, targets (d,), sites (d,).
+    A row of weight ω ≥ 1 counts as ω equal rows: the cavity is without one of them. One of weight ω < 1 has
+    the site that matches when it is left out, to the power of ω.
+    Shapes: gram (d, d), white noise on its diagonal, targets (d,), sites (d,), weights (d,).
     Cost: ⅔ d³ flops a parallel sweep, about ten of them from flat sites to 1e-3, five from near ones.
     Memory: two matrices (d, d) beside gram.
     Hazard: none for log-concave likelihoods, whose sites have positive precision; others are floored by
@@ -94,7 +103,7 @@ def expectation_propagation(
     least = LEAST_PRECISION / np.maximum(gram.diagonal(), 1e-300)
 
     def sweep(sites: Sites, progress: Damped) -> tuple[Sites, Propagated, float, int]:
-        found, proposal = _look(gram, targets, likelihood, sites, progress.sweeps + 1, tolerance)
+        found, proposal = _look(gram, targets, likelihood, sites, weights, progress.sweeps + 1, tolerance)
         # The residual is known before the sites move, so that it decides about this step already.
         step = progress.after(found.residual, 0, tolerance).step
         return _damped(sites, _floored(proposal, least), step), found, found.residual, 0
@@ -110,15 +119,15 @@ def expectation_propagation(
     improved, sweeps = True, progress.sweeps
     while not best.converged and improved and sweeps < progress.sweeps + sequential_sweeps:
         sweeps += 1
-        sites = _sequential_sweep(gram, targets, likelihood, best.sites, least)
-        last, _ = _look(gram, targets, likelihood, sites, sweeps, tolerance)
+        sites = _sequential_sweep(gram, targets, likelihood, best.sites, weights, least)
+        last, _ = _look(gram, targets, likelihood, sites, weights, sweeps, tolerance)
         improved = last.residual < best.residual
         best = last if improved else best
     return best
 
 
-def active_marginals(gram: FloatArray, sites: Sites) -> ActiveMarginals:
-    """The posterior on the active rows, with the cavities.
+def active_marginals(gram: FloatArray, sites: Sites, weights: FloatArray | None = None) -> ActiveMarginals:
+    """The posterior on the active rows, with the cavities; of a row of weight ω > 1, without one of its ω.
 
     L Lᵀ = B = 1 + S K S,  v = S B⁻¹ S⁻¹ b,  h = K v,  q = diag B⁻¹ = column sums of (L⁻¹)²
     a = (1 − q)/π  where π k ≥ 1e-3, else  a = k − |L⁻¹ S k_i|²
@@ -130,8 +139,8 @@ def active_marginals(gram: FloatArray, sites: Sites) -> ActiveMarginals:
     root = np.sqrt(precision)
     inverse, log_determinant = inverse_factor(gram.copy(), root)
     scaled = np.divide(precision_mean, root, out=np.zeros_like(root), where=root > 0.0)
-    weights = root * (inverse.T @ (inverse @ scaled))
-    mean = gram @ weights
+    representer = root * (inverse.T @ (inverse @ scaled))
+    mean = gram @ representer
     ratio = np.einsum("ij,ij->j", inverse, inverse)
     prior = gram.diagonal()
     sharp = precision * prior >= SHARP
@@ -141,9 +150,13 @@ def active_marginals(gram: FloatArray, sites: Sites) -> ActiveMarginals:
         stubs = inverse @ (root[:, None] * gram[:, flat])
         variance[flat] = prior[flat] - np.einsum("ij,ij->j", stubs, stubs)
     variance = np.maximum(variance, 1e-14 * prior)
+    own = representer
+    if weights is not None:
+        copies = np.maximum(weights, 1.0)
+        own, ratio = own / copies, 1.0 - (1.0 - ratio) / copies
     cavity_variance = variance / ratio
     return ActiveMarginals(
-        weights, mean, variance, ratio, mean - cavity_variance * weights, cavity_variance, log_determinant
+        representer, mean, variance, ratio, mean - cavity_variance * own, cavity_variance, log_determinant
     )
 
 
@@ -161,19 +174,28 @@ def moment_residual(marginals: ActiveMarginals, tilted: Sites) -> float:
 
 
 def _look(
-    gram: FloatArray, targets: FloatArray, likelihood: Likelihood, sites: Sites, sweeps: int, tolerance: float
+    gram: FloatArray,
+    targets: FloatArray,
+    likelihood: Likelihood,
+    sites: Sites,
+    weights: FloatArray | None,
+    sweeps: int,
+    tolerance: float,
 ) -> tuple[Propagated, Sites]:
     """What the sites amount to, and the sites that would match their tilted moments."""
-    marginals = active_marginals(gram, sites)
+    marginals = active_marginals(gram, sites, weights)
     tilted = likelihood.tilted_sites(targets, marginals.cavity_mean, marginals.cavity_variance)
-    proposal = _proposal(tilted)
-    residual = moment_residual(marginals, proposal)
-    found = Propagated(sites, marginals, tilted.log_z, residual, sweeps, residual <= tolerance)
-    return found, proposal
+    left_out = _proposal(tilted, None if weights is None else np.minimum(weights, 1.0))
+    residual = moment_residual(marginals, left_out)
+    found = Propagated(sites, marginals, tilted.log_z, residual, sweeps, residual <= tolerance, weights)
+    return found, left_out if weights is None else _proposal(tilted, weights)
 
 
-def _proposal(tilted: TiltedSites) -> Sites:
-    return Sites(tilted.site_precision, tilted.site_precision_mean)
+def _proposal(tilted: TiltedSites, powers: FloatArray | float | None = None) -> Sites:
+    """The sites that match, to some powers."""
+    if powers is None:
+        return Sites(tilted.site_precision, tilted.site_precision_mean)
+    return Sites(powers * tilted.site_precision, powers * tilted.site_precision_mean)
 
 
 def _floored(sites: Sites, least: FloatArray) -> Sites:
@@ -185,7 +207,12 @@ def _damped(sites: Sites, proposal: Sites, damping: float) -> Sites:
 
 
 def _sequential_sweep(
-    gram: FloatArray, targets: FloatArray, likelihood: Likelihood, sites: Sites, least: FloatArray
+    gram: FloatArray,
+    targets: FloatArray,
+    likelihood: Likelihood,
+    sites: Sites,
+    weights: FloatArray | None,
+    least: FloatArray,
 ) -> Sites:
     """Every site once, each with the posterior that all others before it have left.
 
@@ -201,10 +228,12 @@ def _sequential_sweep(
     for i in range(len(gram)):
         column = covariance[:, i].copy()
         variance, mean = max(column[i], 1e-14 * gram[i, i]), column @ precision_mean
-        ratio = max(1.0 - precision[i] * variance, 1e-12)
+        weight = 1.0 if weights is None else float(weights[i])
+        copies = max(weight, 1.0)
+        ratio = max(1.0 - precision[i] * variance / copies, 1e-12)
         cavity_variance = variance / ratio
-        cavity_mean = (mean - variance * precision_mean[i]) / ratio
-        tilted = _proposal(likelihood.tilted_sites(targets[i], cavity_mean, cavity_variance))
+        cavity_mean = (mean - variance * precision_mean[i] / copies) / ratio
+        tilted = _proposal(likelihood.tilted_sites(targets[i], cavity_mean, cavity_variance), weight)
         change = max(tilted.precision[0], least[i]) - precision[i]
         precision[i] += change
         precision_mean[i] = tilted.precision_mean[0]

@@ -37,8 +37,8 @@ _KINDS: dict[str, type[Likelihood | JointLikelihood]] = {
     )
 }
 
-NAMED_LIKELIHOODS = {name.lower(): kind for name, kind in _KINDS.items()}
-"""Likelihoods that can be asked for by name, with their default parameters."""
+NAMED_LIKELIHOODS = {name.lower(): kind for name, kind in _KINDS.items() if kind is not Ordinal}
+"""Likelihoods that can be asked for by name; how many categories there are, only the user knows."""
 
 
 def _is_log_density(function: Callable[..., Any]) -> bool:

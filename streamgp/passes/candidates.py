@@ -14,7 +14,7 @@ from streamgp.passes.block import Block, Visitor
 from streamgp.posterior import Marginals
 
 Keys = Callable[[IntArray], FloatArray]
-Scores = Callable[[FloatArray, Marginals], FloatArray]
+Scores = Callable[[IntArray, FloatArray, Marginals], FloatArray]
 
 
 class Pool(NamedTuple):
@@ -68,7 +68,7 @@ class PickRows(Visitor[list[Pool]]):
         scores = np.empty((block.rows, 0))
         if self.scores is not None:
             assert block.marginals is not None
-            scores = self.scores(block.targets, block.marginals)
+            scores = self.scores(rows, block.targets, block.marginals)
         pool = Pool(rows, block.stored, block.targets, self.keys(rows), scores)
         eligible = np.flatnonzero(~is_among(rows, self.excluded))
         return [gather([pool], eligible[self._keep([pool.without_features().take(eligible)])])]

@@ -105,7 +105,10 @@ def output_group(
     if target.exists():
         raise StoreError(f"{str(target)!r} exists already; predictions are written to a new folder only")
     unfinished = target.with_name(f".{target.name}.unfinished")
-    unfinished.mkdir(parents=True, exist_ok=True)
+    try:
+        unfinished.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StoreError(f"predictions cannot be written to {str(target)!r}: {error}") from error
     try:
         with locked(unfinished):
             try:
@@ -130,6 +133,8 @@ def _opened(place: str, identity: str | None = None) -> zarr.Group:
         for name in list(group.keys()):
             del group[name]
         group.attrs.clear()
+    elif identity is not None and COMPLETE in group.attrs:
+        del group.attrs[COMPLETE]  # killed before it was given its name: it is looked through again
     return group
 
 

@@ -93,14 +93,12 @@ def scratch_space(scratch: Any, checkpoint: Any, needed: int, client: Any) -> It
     error too.
     """
     place = _place(scratch, checkpoint)
-    place.mkdir(parents=True, exist_ok=True)
-    sweep_abandoned(place)
-    if checkpoint is None:
-        folder = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
-    else:
-        name = hashlib.sha256(os.fsencode(os.path.abspath(checkpoint))).hexdigest()[:16]
-        folder = place / f"sites-of-{name}"
-        folder.mkdir(exist_ok=True)
+    try:
+        folder = _folder(place, checkpoint)
+    except OSError as error:
+        raise ParameterError(
+            f"sites cannot be written to {str(place)!r}: {error}; name a folder by scratch="
+        ) from error
     finished = False
     try:
         with locked(folder):
@@ -117,6 +115,17 @@ def scratch_space(scratch: Any, checkpoint: Any, needed: int, client: Any) -> It
                     shutil.rmtree(path, ignore_errors=True)
         elif finished or checkpoint is None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _folder(place: Path, checkpoint: Any) -> Path:
+    place.mkdir(parents=True, exist_ok=True)
+    sweep_abandoned(place)
+    if checkpoint is None:
+        return Path(tempfile.mkdtemp(prefix=_PREFIX, dir=place))
+    name = hashlib.sha256(os.fsencode(os.path.abspath(checkpoint))).hexdigest()[:16]
+    folder = place / f"sites-of-{name}"
+    folder.mkdir(exist_ok=True)
+    return folder
 
 
 def sweep_abandoned(place: Path) -> None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import uuid
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,8 +25,12 @@ def replacing(target: Path) -> Iterator[Path]:
     """A new path beside ``target``; what is written there takes its place when the block ends without error.
 
     A file is replaced in one step. A folder cannot be: it is renamed away first, and a crash just then
-    leaves it, complete, under the name that :func:`set_aside` finds.
+    leaves it, complete, under the name that :func:`set_aside` finds. What killed processes of this machine
+    left of the same target is removed first.
     """
+    for path in _siblings(target.parent, UNFINISHED):
+        if _is_abandoned(path, target):
+            discard(path)
     unfinished = _sibling(target, UNFINISHED)
     try:
         yield unfinished
@@ -95,7 +101,27 @@ def _flush_tree(path: Path) -> None:
 
 
 def _sibling(target: Path, ending: str) -> Path:
-    return target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}{ending}")
+    """A new name that says which process of which machine it belongs to."""
+    owner = f"{_machine()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    return target.with_name(f".{target.name}.{owner}{ending}")
+
+
+def _is_abandoned(unfinished: Path, target: Path) -> bool:
+    """Whether it was being written for a target by a process of this machine that has ended."""
+    owner = unfinished.name.removeprefix(f".{target.name}.").removesuffix(UNFINISHED).split("-")
+    if len(owner) != 3 or owner[0] != _machine() or not owner[1].isdigit() or os.name == "nt":
+        return False  # Windows cannot ask a process without ending it
+    try:
+        os.kill(int(owner[1]), 0)
+    except ProcessLookupError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _machine() -> str:
+    return f"{zlib.crc32(socket.gethostname().encode()):08x}"
 
 
 def _siblings(folder: Path, ending: str) -> list[Path]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -79,15 +79,18 @@ class CheckpointFolder:
         folder = Path(self.path)
         if folder.is_file():
             raise CheckpointError(f"{str(folder)!r} is a file; give the name of a folder for checkpoints")
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            with locked(folder):
-                yield
-        except LockedError as error:
-            raise CheckpointError(
-                f"the checkpoint folder {str(folder)!r} is in use by {error}: wait for it to end, or give "
-                f"another folder as checkpoint="
-            ) from error
+        with ExitStack() as stack:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(locked(folder))
+            except LockedError as error:
+                raise CheckpointError(
+                    f"the checkpoint folder {str(folder)!r} is in use by {error}: wait for it to end, or "
+                    f"give another folder as checkpoint="
+                ) from error
+            except OSError as error:
+                raise CheckpointError(f"checkpoints cannot be written to {str(folder)!r}: {error}") from error
+            yield
 
     def stored_identity(self) -> dict[str, Any] | None:
         """The identity of the newest step that can be read, or None; no array is read."""

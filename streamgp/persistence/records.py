@@ -19,8 +19,17 @@ from zarr.storage import LocalStore, ZipStore
 
 from streamgp.arrays import Array
 from streamgp.errors import ModelFileError
-from streamgp.persistence.atomic import replacing, set_aside
+from streamgp.persistence.atomic import discard, replacing, set_aside
 from streamgp.persistence.large import DIGESTS, LargeArray, StoredArray
+from streamgp.persistence.layout import (
+    GROUP,
+    MOST_HEADER_BYTES,
+    check_layout,
+    check_manifest,
+    chunk_shape,
+    files_of,
+    fits_ratio,
+)
 from streamgp.persistence.plain import (
     array_digest,
     check_names,
@@ -34,7 +43,6 @@ SCHEMA = 2
 """Version of the layout of records; a higher one is refused. Without large arrays a record has version 1."""
 RECORD = "streamgp_record"
 """Attribute of the group: kind, schema, versions, checksums and header."""
-_CHUNK_BYTES = 4 << 20  # several chunks are encoded at once: each is a copy
 _ZIP_START = b"PK\x03\x04"
 
 Arrays = Mapping[str, Array]
@@ -79,8 +87,13 @@ def write_record(
         }
     manifest["sha256"] = json_digest(manifest)
     _check_target(target)
+    stated = sum(array.nbytes for array in plain.values())
     with replacing(target) as unfinished:
         _write_store(unfinished, manifest, plain, large, folder=_is_folder_name(target))
+        if not fits_ratio(stated, files_of(unfinished).total):
+            # It packs so well that a reader would take it for a bomb.
+            discard(unfinished)
+            _write_store(unfinished, manifest, plain, large, folder=_is_folder_name(target), packed=False)
 
 
 def read_record(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -92,6 +105,7 @@ def read_record(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, A
     source = _local(path)
     with _opened(source) as group:
         manifest = _manifest_of_kind(group, source, kind)
+        check_layout(manifest, files_of(source), source)
         arrays: dict[str, Any] = {
             name: _read_array(group, name, entry, source) for name, entry in manifest["arrays"].items()
         }
@@ -110,7 +124,7 @@ def read_record(path: str | os.PathLike[str], *, kind: str) -> tuple[dict[str, A
 
 @contextmanager
 def _opened_member(source: Path, name: str) -> Iterator[Any]:
-    with _opened(source) as group:
+    with _opened(source, checked=True) as group:
         member = group.get(name)
         if member is None:
             raise _damaged(name, "is missing", source)
@@ -138,7 +152,13 @@ def is_record(path: str | os.PathLike[str]) -> bool:
 
 
 def _write_store(
-    path: Path, manifest: dict[str, Any], arrays: Arrays, large: Mapping[str, LargeArray], *, folder: bool
+    path: Path,
+    manifest: dict[str, Any],
+    arrays: Arrays,
+    large: Mapping[str, LargeArray],
+    *,
+    folder: bool,
+    packed: bool = True,
 ) -> None:
     store = LocalStore(path) if folder else ZipStore(path, mode="x")
     group = zarr.create_group(store, attributes={RECORD: manifest}, zarr_format=3)
@@ -149,9 +169,9 @@ def _write_store(
                 name,
                 shape=stored.shape,
                 dtype=stored.dtype,
-                chunks=_chunks(stored),
+                chunks=chunk_shape(stored.shape, stored.dtype.itemsize),
                 filters=None,
-                compressors=ZstdCodec(level=1),  # as fast as none, and halves a triangular matrix
+                compressors=ZstdCodec(level=1) if packed else None,  # as fast as none, halves a triangle
                 config={"write_empty_chunks": True},  # else -0.0 may return as 0.0
             )
             member[...] = stored
@@ -169,15 +189,6 @@ def _write_store(
                 member[start : start + len(piece)] = piece
     finally:
         store.close()
-
-
-def _chunks(array: Array) -> tuple[int, ...]:
-    room = _CHUNK_BYTES // array.dtype.itemsize
-    chunks: list[int] = []
-    for length in reversed(array.shape):
-        chunks.append(max(1, min(length, room)))
-        room //= chunks[-1]
-    return tuple(reversed(chunks))
 
 
 def _code_points(strings: Array) -> Array:
@@ -225,13 +236,16 @@ def _local(path: str | os.PathLike[str]) -> Path:
 
 
 @contextmanager
-def _opened(source: Path) -> Iterator[zarr.Group]:
+def _opened(source: Path, *, checked: bool = False) -> Iterator[zarr.Group]:
     if not source.exists():
         earlier = set_aside(source)
         hint = f"; an earlier version is complete: rename {str(earlier[-1])!r} to it" if earlier else ""
         raise ModelFileError(f"there is no file or folder {str(source)!r}{hint or '; check the path'}")
-    if not source.is_dir():
-        _check_zip(source)
+    if not checked:
+        if not source.is_dir():
+            _check_zip(source)
+        if files_of(source).sizes.get(GROUP, 0) > MOST_HEADER_BYTES:
+            raise ModelFileError(f"the header of {str(source)!r} is larger than any that streamgp writes")
     store = LocalStore(source, read_only=True) if source.is_dir() else ZipStore(source, mode="r")
     try:
         try:
@@ -273,12 +287,14 @@ def _manifest_of_kind(group: zarr.Group, source: Path, kind: str) -> dict[str, A
 def _manifest(group: zarr.Group, source: Path) -> dict[str, Any]:
     """What the record says about itself; only then is anything else in it believed."""
     manifest = group.attrs.get(RECORD)
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("schema"), int):
+    schema = manifest.get("schema") if isinstance(manifest, dict) else None
+    if not isinstance(manifest, dict) or not isinstance(schema, int) or isinstance(schema, bool):
         raise ModelFileError(
             f"{str(source)!r} is a Zarr group, but not one saved by streamgp; give the path of a saved file"
         )
     if manifest["schema"] > SCHEMA:
-        writer = (manifest.get("versions") or {}).get("streamgp", "a newer version")
+        versions = manifest.get("versions")
+        writer = versions.get("streamgp") if isinstance(versions, dict) else "a newer version"
         raise ModelFileError(
             f"{str(source)!r} was written by streamgp {writer} in schema {manifest['schema']}; streamgp "
             f"{version('streamgp')} reads schemas up to {SCHEMA}: upgrade it (pip install -U streamgp)"
@@ -288,6 +304,7 @@ def _manifest(group: zarr.Group, source: Path) -> dict[str, Any]:
         raise ModelFileError(
             f"the header of {str(source)!r} is damaged (its checksum differs); restore the file from a copy"
         )
+    check_manifest(manifest, source)
     return manifest
 
 

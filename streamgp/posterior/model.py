@@ -9,6 +9,8 @@ from typing import Any
 from streamgp.arrays import IntArray
 from streamgp.data import ClassTargets, RealTargets, Standardizer, Targets
 from streamgp.likelihoods import likelihood_from_json
+from streamgp.posterior.believed import believed, check_model_record
+from streamgp.posterior.calibration import Calibration
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive, class_predictive
 from streamgp.posterior.snapshot import Snapshot
 
@@ -33,6 +35,7 @@ class Model:
         """JSON and arrays for the disk; of the training data only what the posterior itself holds."""
         header, arrays = self.snapshot.to_record()
         header["likelihoods"] = [likelihood.to_json() for likelihood in self.predictive.likelihoods]
+        header["combination"] = [list(each) for each in getattr(self.predictive, "combination", ())]
         if self.feature_names is not None:
             header["feature_names"] = list(self.feature_names)
         if self.column_recipe is not None:
@@ -54,23 +57,33 @@ class Model:
         arrays: dict[str, Any],
         read_snapshot: ReadSnapshot = Snapshot.from_record,
     ) -> Model:
-        """The model that was written; ``read_snapshot`` knows the kind of posterior that it has."""
+        """The model that was written; ``read_snapshot`` knows the kind of posterior that it has.
+
+        What cannot have been written is refused.
+        """
+        return believed("model", lambda: Model._made(header, arrays, read_snapshot))
+
+    @staticmethod
+    def _made(header: dict[str, Any], arrays: dict[str, Any], read_snapshot: ReadSnapshot) -> Model:
+        check_model_record(header, arrays)
         standardizer = Standardizer(arrays["shift"], arrays["scale"])
         likelihoods = tuple(likelihood_from_json(document) for document in header["likelihoods"])
         targets: Targets
         predictive: ClassPredictive | RealPredictive
         if "classes" in arrays:
-            targets, predictive = (
-                ClassTargets(arrays["classes"]),
-                class_predictive(likelihoods, len(arrays["classes"])),
-            )
+            # Models of the first version have no combination.
+            combination = tuple(Calibration(*each) for each in header.get("combination", ()))
+            targets = ClassTargets(arrays["classes"])
+            predictive = class_predictive(likelihoods, len(targets.classes), combination)
         else:
             targets = RealTargets(*header["targets"], *likelihoods[0].domain)
             predictive = RealPredictive(likelihoods[0], targets)
+        snapshot = read_snapshot(header, arrays, standardizer)
+        snapshot.kernel.check_features(len(standardizer.shift))
         return Model(
             standardizer,
             targets,
-            read_snapshot(header, arrays, standardizer),
+            snapshot,
             predictive,
             arrays["active_rows"],
             tuple(header["feature_names"]) if "feature_names" in header else None,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from streamgp.arrays import FloatArray
+from streamgp.arrays import FloatArray, IntArray
 from streamgp.data.targets import Targets, head_targets
 from streamgp.errors import ParameterError
 from streamgp.likelihoods import Likelihood
@@ -69,10 +70,20 @@ class IVM:
         return SCORES[self.score]
 
     def candidate_scores(
-        self, likelihood: Likelihood, targets: FloatArray, mean: FloatArray, variance: FloatArray
+        self,
+        likelihood: Likelihood,
+        targets: FloatArray,
+        mean: FloatArray,
+        variance: FloatArray,
+        weights: FloatArray | None = None,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Scores, −inf where the site would be too flat, and the sites (π, b) that inclusions would set."""
+        """Scores, −inf where the site would be too flat, and the sites (π, b) that inclusions would set.
+
+        A row of weight ω has its site to the power of ω: (ω π, ω b).
+        """
         _, precision, precision_mean = likelihood.tilted_sites(targets, mean, variance)
+        if weights is not None:
+            precision, precision_mean = weights * precision, weights * precision_mean
         scores = self.score_function(likelihood)(mean, variance, precision, precision_mean)
         eligible = (precision > self.least_precision) & np.isfinite(scores)
         return np.where(eligible, scores, -np.inf), precision, precision_mean
@@ -85,16 +96,19 @@ class HeadScores:
     selection: IVM
     targets: Targets
     likelihoods: tuple[Likelihood, ...]
+    weights: Callable[[IntArray, FloatArray], FloatArray] | None = None  # of rows and their encoded targets
 
-    def __call__(self, encoded: FloatArray, marginals: Marginals) -> FloatArray:
-        """Shapes: encoded (c,), marginals (c, heads) → (c, heads)."""
+    def __call__(self, rows: IntArray, encoded: FloatArray, marginals: Marginals) -> FloatArray:
+        """Shapes: rows, encoded (c,), marginals (c, heads) → (c, heads)."""
         assert marginals.variance is not None
         scores = np.empty_like(marginals.mean)
+        weights = None if self.weights is None else self.weights(rows, encoded)
         for head, likelihood in enumerate(self.likelihoods):
             scores[:, head], _, _ = self.selection.candidate_scores(
                 likelihood,
                 head_targets(self.targets, encoded, head),
                 np.ascontiguousarray(marginals.mean[:, head]),
                 np.ascontiguousarray(marginals.variance[:, head]),
+                weights,
             )
         return scores

@@ -7,7 +7,7 @@ target is predicted well has almost no weight, in the active set or outside [PAS
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -23,6 +23,9 @@ MOST_LEAVING = 0.25
 SURE = 0.7
 """Probability, given all others, that an active row of a full set must have to be exchanged. The paper has no
 such limit; without it a set too small for its task loses all rows but the contradictory ones."""
+
+PRINTED_STEPS = 20
+"""Steps of the optimiser before each block of a literal mode: the paper maximises, and does not say how."""
 
 REAL_UPDATES = 8
 """Blocks between two updates where targets are real and nothing else is asked for."""
@@ -90,6 +93,8 @@ class PASS:
     p_min : float
         Rows less probable than this stay outside: what everything contradicts is often a wrong label. 0 is
         the paper's rule.
+    literal : bool
+        Whether a fit is algorithm 1 of the paper with nothing added: see :meth:`paper`.
 
     The paper's thresholds are 0.6 and 0.99; these gave smaller active sets of less error on digits.
     Regression has no such probabilities: there it is the predictive density relative to its peak.
@@ -104,6 +109,7 @@ class PASS:
     most_steps: int = 6
     p_exc: float = 0.02
     p_min: float = 0.0
+    literal: bool = False
 
     is_of_fixed_size: ClassVar[bool] = False
 
@@ -111,6 +117,18 @@ class PASS:
         if not 0 < self.p_inc <= 1:
             raise ParameterError(f"p_inc is a probability above 0, not {self.p_inc!r}")
         _check_visits(self)
+        if self.literal and self.p_exc != PASS.p_exc:
+            raise ParameterError(f"p_exc={self.p_exc!r} has no effect on PASS.paper(): leave it out")
+
+    @classmethod
+    def paper(cls, **changes: Any) -> PASS:
+        """PASS-GP as it is printed [PASS2012]: its thresholds, θ before every block, and no safeguard.
+
+        For two classes, with all rows in memory; ``changes`` are other fields. The differences from the
+        defaults are numbered in docs/papers/passgp.md.
+        """
+        printed = {"p_inc": 0.6, "p_del": 0.99, "n_init": 300, "n_pass": 2, "most_steps": PRINTED_STEPS}
+        return cls(**{**printed, **changes, "literal": True})
 
     def initial_size(self, capacity: int) -> int:
         """Rows to begin with."""
@@ -122,6 +140,8 @@ class PASS:
         Beyond ``capacity`` as :class:`FPASS`.
         """
         sure = np.flatnonzero(active.probability > self.p_del)
+        if self.literal:
+            return self._printed(candidates, sure, len(active.weight), capacity)
         leave = sure[_largest(active.probability[sure], int(MOST_LEAVING * len(active.weight)))]
         wanted = np.flatnonzero(
             (candidates.probability < self.p_inc) & (candidates.probability >= self.p_min)
@@ -129,6 +149,19 @@ class PASS:
         if len(active.weight) - len(leave) + len(wanted) <= capacity:
             return Exchange(wanted, leave, is_full=False)
         return _at_fixed_size(candidates, wanted, active, capacity, self.p_exc, SURE)
+
+    def _printed(self, candidates: Fit, sure: IntArray, count: int, capacity: int) -> Exchange:
+        """All that the thresholds ask for, however many."""
+        wanted = np.flatnonzero(
+            (candidates.probability < self.p_inc) & (candidates.probability >= self.p_min)
+        )
+        size = count - len(sure) + len(wanted)
+        if not 0 < size <= capacity:
+            raise ParameterError(
+                f"PASS.paper() wants {size} active rows, but n_active={capacity}: give a larger n_active, or "
+                f"other thresholds"
+            )
+        return Exchange(wanted, sure, is_full=False)
 
 
 @dataclass(frozen=True)
@@ -147,7 +180,7 @@ class FPASS:
     p_min : float
         Rows less probable than this stay outside. The paper's rule is 0: all may enter. A set too small for
         all hard rows then fills with rows that everything else contradicts, not with those at the border.
-    n_pass, block_rows, update_every, most_steps
+    n_pass, block_rows, update_every, most_steps, literal
         As for :class:`PASS`.
     """
 
@@ -158,11 +191,23 @@ class FPASS:
     block_rows: int = 750
     update_every: int | None = None
     most_steps: int = 6
+    literal: bool = False
 
     is_of_fixed_size: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check_visits(self)
+        if self.literal and self.p_del != SURE:
+            raise ParameterError(f"p_del={self.p_del!r} has no effect on FPASS.paper(): leave it out")
+
+    @classmethod
+    def paper(cls, **changes: Any) -> FPASS:
+        """fPASS-GP as it is printed [PASS2012]: a fixed share is exchanged, whatever that is worth.
+
+        For two classes, with all rows in memory; ``changes`` are other fields. The differences from the
+        defaults are numbered in docs/papers/passgp.md.
+        """
+        return cls(**{"p_exc": 0.02, "n_pass": 4, "most_steps": PRINTED_STEPS, **changes, "literal": True})
 
     def initial_size(self, capacity: int) -> int:
         """All of them."""
@@ -171,6 +216,10 @@ class FPASS:
     def exchange(self, candidates: Fit, active: Fit, capacity: int) -> Exchange:
         """The candidates of largest weight, contradicted ones aside, for the active rows of smallest."""
         wanted = np.flatnonzero(candidates.probability >= self.p_min)
+        if self.literal:
+            size = min(max(1, round(self.p_exc * capacity)), len(wanted), len(active.weight))
+            enter = wanted[_largest(candidates.weight[wanted], size)]
+            return Exchange(enter, _largest(active.probability, size), is_full=True)
         return _at_fixed_size(candidates, wanted, active, capacity, self.p_exc, self.p_del)
 
 
@@ -223,8 +272,8 @@ class PredictiveScores:
     likelihoods: tuple[Likelihood, ...]
     p_min: float
 
-    def __call__(self, encoded: FloatArray, marginals: Marginals) -> FloatArray:
-        """Shapes: encoded (c,), marginals (c, heads) → (c, heads)."""
+    def __call__(self, rows: IntArray, encoded: FloatArray, marginals: Marginals) -> FloatArray:
+        """Shapes: rows, encoded (c,), marginals (c, heads) → (c, heads)."""
         assert marginals.variance is not None
         scores = np.empty_like(marginals.mean)
         for head, likelihood in enumerate(self.likelihoods):

@@ -42,7 +42,7 @@ from streamgp.training.recipe import BY_CRITERION, Choices, Traits, compose, res
 from streamgp.training.scrutiny import judged_by_baseline, warn_of_outliers
 from streamgp.training.stage import Draft, History, Recipe, describe, run
 from streamgp.training.trial import settle, trial_folder
-from streamgp.training.weights import row_weights
+from streamgp.training.weights import check_classes, row_weights
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ def _composed(
     warn_of_outliers(problem)
     draft = Draft(
         choices.default_kernel.default(problem) if settings.kernel is None else settings.kernel,
-        choices.likelihoods or _likelihoods(problem, settings.likelihood),
+        choices.likelihoods or _likelihoods(problem, choices.likelihood),
         (ActiveSet.empty(0, rows.n_features),) * heads,
         (UNCALIBRATED,) * heads,
     )
@@ -211,7 +211,12 @@ def _make_problem(
     prepared: Prepared, plan: MemoryPlan, settings: FitSettings, choices: Choices, started: float
 ) -> Problem:
     size = plan.candidates_at(min(plan.n_active, TUNING_ACTIVE))
-    sample, held_out, excluded = draw_sample(prepared, plan, settings, size, choices.validation)
+    weights = row_weights(prepared, settings)
+    sample, held_out, excluded = draw_sample(
+        prepared, plan, settings, size, choices.validation, weights.excluded
+    )
+    if not isinstance(prepared.targets, RealTargets):
+        check_classes(sample.targets, weights)
     heads = tuple(range(n_heads(prepared.targets)))
     return Problem(
         prepared,
@@ -221,7 +226,7 @@ def _make_problem(
         held_out,
         excluded,
         groups=(heads,) if settings.shared else tuple((head,) for head in heads),
-        weights=row_weights(prepared, settings, excluded),
+        weights=replace(weights, excluded=excluded),
         started=started,
     )
 
@@ -254,7 +259,7 @@ def _model(problem: Problem, draft: Draft) -> Model:
     if isinstance(prepared.targets, RealTargets):
         predictive = RealPredictive(draft.likelihoods[0], prepared.targets)
     else:
-        predictive = class_predictive(draft.likelihoods, problem.n_heads)
+        predictive = class_predictive(draft.likelihoods, problem.n_heads, draft.combination)
     sets = [draft.actives[heads[0]] for heads in problem.groups]
     rows = np.concatenate([active.rows[: active.count] for active in sets])
     # Inducing inputs that are no rows of the store are not named among them.

@@ -108,7 +108,7 @@ def _scored(
     total, sites = None, []
     for _, window, likelihood in learners:
         scores, precision, precision_mean = selection.candidate_scores(
-            likelihood, window.targets, window.mean, window.variance
+            likelihood, window.targets, window.mean, window.variance, window.weights
         )
         total = scores if total is None else _sum(total, scores)
         sites.append((precision, precision_mean))

@@ -38,9 +38,19 @@ def side_by_side(problem: Problem, function: Callable[[int], T], count: int) -> 
         return [call.result() for call in calls]
 
 
-def active_set(rows: IntArray, inputs: FloatArray, targets: FloatArray, sites: Sites) -> ActiveSet:
-    """Rows and their sites as they are kept between steps, without a factor."""
-    return ActiveSet(rows, inputs, targets, *sites, np.zeros((0, 0)), np.zeros(len(rows)), count=len(rows))
+def active_set(
+    rows: IntArray,
+    inputs: FloatArray,
+    targets: FloatArray,
+    sites: Sites,
+    weights: FloatArray | None = None,
+) -> ActiveSet:
+    """Rows and their sites as they are kept between steps, without a factor; each counts once by default."""
+    size = len(rows)
+    weights = np.ones(size) if weights is None else weights
+    return ActiveSet(
+        rows, inputs, targets, *sites, np.zeros((0, 0)), np.zeros(size), weights=weights, count=size
+    )
 
 
 def with_inducing(draft: Draft, inputs: FloatArray, rows: IntArray | None = None) -> Draft:
@@ -72,11 +82,26 @@ def make_snapshot(draft: Draft) -> Snapshot:
     return Snapshot(draft.kernel, inputs[0] if shared else np.concatenate(inputs), tuple(heads))
 
 
+def snapshot_of(draft: Draft) -> Snapshot:
+    """The posterior of a draft in float64: of inference over all rows where there was any."""
+    if draft.sweeps is None:
+        return make_snapshot(draft)
+    found: Snapshot = draft.sweeps.snapshot(draft.kernel, inducing_of(draft), draft.calibrations)
+    return found
+
+
 def propagate(kernel: Kernel, likelihood: Likelihood, active: ActiveSet, tolerance: float) -> Propagated:
     """Expectation propagation on an active set, from the sites it has."""
     gram = kernel.gram(active.inputs[: active.count]).astype(np.float64, copy=False)
-    targets = active.targets[: active.count]
-    return expectation_propagation(gram, targets, likelihood, active.sites, tolerance=tolerance)
+    targets, weights = active.targets[: active.count], active.weights[: active.count]
+    return expectation_propagation(
+        gram,
+        targets,
+        likelihood,
+        active.sites,
+        None if np.all(weights == 1.0) else weights,
+        tolerance=tolerance,
+    )
 
 
 def converged(problem: Problem, draft: Draft, tolerance: float) -> tuple[Draft, list[Propagated]]:

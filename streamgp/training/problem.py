@@ -156,18 +156,24 @@ def pass_settings(plan: MemoryPlan, settings: FitSettings) -> PassSettings:
 
 
 def draw_sample(
-    prepared: Prepared, plan: MemoryPlan, settings: FitSettings, size: int, validation: Any
+    prepared: Prepared,
+    plan: MemoryPlan,
+    settings: FitSettings,
+    size: int,
+    validation: Any,
+    weightless: IntArray,
 ) -> tuple[Pool, Pool, IntArray]:
     """Rows held in memory: a stratified random sample to choose from, and held-out rows; in one pass.
 
     Rare classes get at least a quarter of an equal part of the sample; held-out rows are drawn by share. Of
     rows that are named to be held out, as many are held in memory as there is room for; the numbers of all
-    that are held out are returned too.
+    that are held out are returned too. Rows without weight (sorted) are in neither, and among those numbers.
     """
     counts, n_rows = prepared.class_counts, prepared.rows.n_rows
     named, share = _validation(validation, n_rows)
     keys = RowKeys(_entropy(settings.seed, 0))
     most = n_rows if size >= n_rows else min(MOST_VALIDATION_ROWS, size // 4)
+    named = np.setdiff1d(named, weightless)
     kept = named[smallest(keys(named), most)]
     held_out = stratified_quotas(counts, min(share, size // 4 if size < counts.sum() else share))
     quotas = np.minimum(counts, held_out + stratified_quotas(counts, size, least_share=0.25))
@@ -176,7 +182,7 @@ def draw_sample(
         quotas,
         key_bounds(quotas, counts),
         always=kept,
-        excluded=np.setdiff1d(named, kept, assume_unique=True),
+        excluded=np.union1d(np.setdiff1d(named, kept, assume_unique=True), weightless),
     )
     pools = run_pass(
         prepared.rows,
@@ -193,7 +199,8 @@ def draw_sample(
         members = np.arange(len(pool.rows)) if one_class else np.flatnonzero(pool.targets == code)
         chosen[members[smallest(pool.keys[members], int(quota))]] = True
     outside = pool.take(np.flatnonzero(chosen))
-    return pool.take(np.flatnonzero(~chosen)), outside, named if len(named) else outside.rows
+    held = named if len(named) else outside.rows
+    return pool.take(np.flatnonzero(~chosen)), outside, np.union1d(held, weightless)
 
 
 def _entropy(seed: int, purpose: int) -> int:

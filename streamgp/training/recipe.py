@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from streamgp.errors import ParameterError
-from streamgp.likelihoods import JointLikelihood, Logit, Softmax
+from streamgp.likelihoods import JointLikelihood, Logit, Probit, Softmax
 from streamgp.selection import FPASS, IVM, PASS, EvidenceGain, Kmeans, Random
 from streamgp.selection.predictive import REAL_UPDATES
 from streamgp.settings import ADF, EP, FITC, FitSettings, Inference, Local, Selection
-from streamgp.training.calibrate import calibration, local_calibration, point_calibration
+from streamgp.training.calibrate import calibration, combination, local_calibration, point_calibration
 from streamgp.training.group import group_rows
 from streamgp.training.infer.active import propagate_actives
 from streamgp.training.infer.all_rows import sweep_all_rows
 from streamgp.training.infer.approximation import choose_approximation
 from streamgp.training.infer.local import sweep_local_blocks
 from streamgp.training.infer.mode import find_joint_mode
-from streamgp.training.learn.active import best_start, climb_active_evidence
+from streamgp.training.learn.active import best_start, climb_active_evidence, climb_evidence_alone
 from streamgp.training.learn.all_rows import refine_by_all_rows
 from streamgp.training.learn.criterion import choose_start, learn_by_criterion
 from streamgp.training.learn.evidence import (
@@ -35,7 +35,7 @@ from streamgp.training.learn.evidence import (
 from streamgp.training.learn.judged import judge_kernels
 from streamgp.training.learn.local import learn_local
 from streamgp.training.select.centres import centre_inducing
-from streamgp.training.select.draw import draw_actives, draw_first, draw_inducing
+from streamgp.training.select.draw import draw_actives, draw_first, draw_inducing, draw_printed
 from streamgp.training.select.exchange import Exchange
 from streamgp.training.select.gain import gain_inducing
 from streamgp.training.select.grow import Watching, grow_actives
@@ -75,6 +75,7 @@ class Choices:
 
     ``learning`` is a key of the tables below. ``update_every``: blocks of a predictive selection between two
     updates of its hyperparameters, None: no updates. ``starts`` None: learning starts from the given kernel.
+    ``likelihoods`` are those of joint classes; ``likelihood`` is that of every head, None: by the targets.
     """
 
     selection: Any  # settings of a kind that SELECT knows
@@ -87,6 +88,8 @@ class Choices:
     starts: Starts | None
     sizes: Sizes
     likelihoods: tuple[Any, ...] = ()
+    has_many_classes: bool = False
+    likelihood: Any = None
 
 
 Compose = Callable[[Choices], Recipe]
@@ -97,6 +100,8 @@ def compose(settings: FitSettings, traits: Traits) -> Recipe:
     choices = resolve(settings, traits)
     if choices.likelihoods:
         return _jointly(choices)
+    if getattr(choices.selection, "literal", False):
+        return _as_printed(choices)
     return COMPOSE[type(choices.inference)](choices)
 
 
@@ -121,7 +126,7 @@ def resolve(settings: FitSettings, traits: Traits) -> Choices:
     # Predictive selections judge themselves by rows of the sample, local blocks by each row left out.
     predictive = type(selection) in PREDICTIVE and not inference.sees_all_rows
     judges_itself = predictive or isinstance(inference, Local)
-    return Choices(
+    choices = Choices(
         selection=selection,
         inference=inference,
         learning=learning,
@@ -132,6 +137,30 @@ def resolve(settings: FitSettings, traits: Traits) -> Choices:
         starts=None if settings.kernel is not None else starts,
         sizes=FOR_CLASSES if classes else FOR_REAL_TARGETS,
         likelihoods=_joint_likelihoods(settings, traits),
+        has_many_classes=traits.n_heads > 1,
+        likelihood=settings.likelihood,
+    )
+    return _printed(settings, traits, choices) if getattr(selection, "literal", False) else choices
+
+
+def _printed(settings: FitSettings, traits: Traits, choices: Choices) -> Choices:
+    """What [PASS2012] leaves open, and what it does not: see docs/papers/passgp.md."""
+    name = type(choices.selection).__name__
+    if not traits.is_classification:
+        raise ParameterError(f"{name}.paper() is for two classes, but the targets are real numbers")
+    if traits.n_heads > 1:
+        raise ParameterError(
+            f"{name}.paper() is for two classes: the paper has one model, with its own kernel, for each. "
+            f"Give it to sklearn.multiclass.OneVsRestClassifier"
+        )
+    return replace(
+        choices,
+        learning="along" if settings.learning else "none",
+        update_every=(choices.selection.update_every or 1) if settings.learning else None,
+        default_kernel=Starts(
+            1.0, (1.0,), per_feature=False, with_linear=False, with_polynomials=False, with_white=True
+        ),
+        likelihood=Probit() if settings.likelihood is None else settings.likelihood,
     )
 
 
@@ -271,6 +300,11 @@ def _select(choices: Choices) -> Recipe:
     return SELECT[type(choices.selection)](choices)
 
 
+def _combine(choices: Choices) -> Recipe:
+    # Probabilities of one class against the rest, normalised, are not yet those of classes.
+    return (combination(),) if choices.has_many_classes else ()
+
+
 def _with_active_set(choices: Choices) -> Recipe:
     calibrated = (calibration(),) if choices.inference.calibrate else ()
     return (
@@ -278,6 +312,7 @@ def _with_active_set(choices: Choices) -> Recipe:
         *_select(choices),
         *SITES[type(choices.inference)](choices),
         *calibrated,
+        *(_combine(choices) if calibrated else ()),
     )
 
 
@@ -289,7 +324,16 @@ def _over_all_rows(choices: Choices) -> Recipe:
         *AFTER_INDUCING.get(choices.learning, _nothing)(choices),
         choose_approximation(inference, refit=choices.learning != "none"),
         sweep_all_rows(inference),
+        *_combine(choices),
     )
+
+
+def _as_printed(choices: Choices) -> Recipe:
+    """Algorithm 1 of [PASS2012], nothing added."""
+    selection, every = choices.selection, choices.update_every
+    update = None if every is None else climb_evidence_alone
+    exchange = Exchange(selection, update, every or 1, calibrated=False, keeps_best=False)
+    return draw_printed(selection), exchange.stage(), *_propagate(choices)
 
 
 def _in_blocks(choices: Choices) -> Recipe:

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from streamgp.kernels import RBF, Kernel, Linear, Matern32, Polynomial
+from streamgp.kernels import RBF, Kernel, Linear, Matern32, Polynomial, White
 from streamgp.kernels.composite import Sum
 from streamgp.training.problem import Problem
 
 LENGTHSCALES = (0.5, 1.0, 2.0)
 """Of the median distance."""
+WHITE_SHARE = 0.01
+"""White noise that learning starts from, as a share of the variance, where a kernel is to have some."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class Starts:
     ``per_feature``: one lengthscale for each feature. ``with_linear``: a little of a linear kernel is added.
     ``variances`` are those that learning tries, ``variance`` is the default's. ``with_polynomials``: learning
     also tries polynomials of the cosine between two images, which are products of a few pixels at a time.
+    ``with_white``: white noise is added, and nothing else.
     """
 
     variance: float
@@ -29,6 +32,7 @@ class Starts:
     per_feature: bool
     with_linear: bool
     with_polynomials: bool
+    with_white: bool = False
 
     def default(self, problem: Problem) -> Kernel:
         """The kernel of a fit that does not learn, or before it has learned."""
@@ -49,6 +53,8 @@ class Starts:
     def _start(self, problem: Problem, lengthscale: float, variance: float) -> Kernel:
         p = problem.n_features
         rbf = RBF(variance, (lengthscale,) * p if self.per_feature else lengthscale)
+        if self.with_white:
+            return rbf + White(WHITE_SHARE * variance)
         return rbf + Linear(0.1 * variance / p) if self.with_linear else rbf
 
 

@@ -7,18 +7,27 @@ from typing import Any
 
 import numpy as np
 
-from streamgp.arrays import FloatArray, IntArray
+from streamgp.arrays import FloatArray
 from streamgp.data import ClassTargets
-from streamgp.errors import ParameterError
+from streamgp.errors import ParameterError, TargetError
 from streamgp.inference.inducing.heads import RowWeights
 from streamgp.settings import FitSettings
 from streamgp.training.prepare import Prepared
 
 
-def row_weights(prepared: Prepared, settings: FitSettings, excluded: IntArray) -> RowWeights:
-    """The weights of all rows; those excluded (sorted) have none."""
-    by_class = _class_weights(prepared, settings.class_weight)
-    return RowWeights(excluded, by_class, _checked(settings.sample_weight, prepared.rows.n_rows))
+def row_weights(prepared: Prepared, settings: FitSettings) -> RowWeights:
+    """The weights of all rows; those of weight 0 are excluded."""
+    by_row = _checked(settings.sample_weight, prepared.rows.n_rows)
+    weightless = np.flatnonzero(by_row == 0.0) if by_row is not None else np.zeros(0, np.int64)
+    return RowWeights(weightless, _class_weights(prepared, settings.class_weight), by_row)
+
+
+def check_classes(targets: FloatArray, weights: RowWeights) -> None:
+    """Refuse classes of which rows that count show only one; targets are those of a stratified sample."""
+    if len(weights.excluded) and len(np.unique(targets)) < 2:
+        raise TargetError(
+            "classification needs at least two classes, but all rows of positive sample_weight are of one"
+        )
 
 
 def _class_weights(prepared: Prepared, wish: Any) -> FloatArray | None:

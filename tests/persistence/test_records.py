@@ -347,7 +347,7 @@ def test_lost_chunk_and_lost_array_are_named(tmp_path):
     path = tmp_path / "a.zarr"
     write_record(path, {}, {"x": np.arange(5), "y": np.ones(2)}, kind="model")
     (path / "x" / "c" / "0").unlink()
-    with pytest.raises(ModelFileError, match=r"array 'x' .* checksum"):
+    with pytest.raises(ModelFileError, match=r"array 'x' .* misses its chunk \(0,\)"):
         read_record(path, kind="model")
     shutil.rmtree(path / "x")
     with pytest.raises(ModelFileError, match=r"array 'x' .* is missing; restore"):
@@ -362,7 +362,9 @@ def test_undecodable_and_reshaped_arrays_are_named(tmp_path):
     with pytest.raises(ModelFileError, match=r"array 'x' .* cannot be decoded"):
         read_record(path, kind="model")
     zarr.open_group(path, mode="r+").create_array("x", data=np.zeros(3), overwrite=True)
-    with pytest.raises(ModelFileError, match=r"array 'x' .* is float64 of shape \(3,\), not int64 of shape"):
+    with pytest.raises(
+        ModelFileError, match=r"array 'x' .* is float64 of shape \[3\], not int64 of shape \[5\]"
+    ):
         read_record(path, kind="model")
 
 

@@ -333,8 +333,6 @@ def test_weights_of_classes_move_the_boundary(rows):
 def test_wrong_weights_are_refused(rows, wrong):
     with pytest.raises(ParameterError, match="class_weight"):
         StreamGPClassifier(10, class_weight=wrong, **FIXED).fit(*rows)
-    with pytest.raises(ParameterError, match="inference='fitc'"):
-        StreamGPClassifier(10, selection="ivm", class_weight="balanced").fit(*rows)
     with pytest.raises(ParameterError, match="sample_weight"):
         StreamGPClassifier(10, **FIXED).fit_stream(rows, sample_weight=np.ones(3))
 

@@ -19,7 +19,7 @@ from streamgp.data.synthetic import write_store
 from streamgp.errors import CheckpointError, ModelFileError, ParameterError
 from streamgp.inference.inducing.basis import JITTER
 from streamgp.kernels import RBF
-from streamgp.likelihoods import Gaussian, Probit
+from streamgp.likelihoods import Gaussian, Poisson, Probit, StudentT
 from streamgp.settings import Local, fit_settings
 from streamgp.training.fit import plan_fit
 from tests.reference import fitc_dense, kernels_dense, pic_dense
@@ -377,3 +377,15 @@ def test_the_plan_knows_the_disk_that_blocks_take(rows):
     assert abs(demand.n_places / places - 1.0) < 0.15
     tight = {**model.get_params(deep=False), "inference": Local(), "memory_budget": "60MiB"}
     assert plan_fit(open_rows((X, y)), fit_settings(tight, 0)).block_sizes.target < 500
+
+
+@pytest.mark.parametrize("likelihood", [StudentT(), Poisson()], ids=["StudentT", "Poisson"])
+def test_other_likelihoods_have_sites_too(likelihood):
+    generator = np.random.default_rng(0)
+    X = generator.uniform(-3, 3, (200, 2))
+    f = np.sin(X[:, 0])
+    counts = isinstance(likelihood, Poisson)
+    y = generator.poisson(np.exp(f)).astype(float) if counts else f + 0.1 * generator.standard_t(2, 200)
+    model = StreamGPRegressor(10, **ODD, likelihood=likelihood).fit(X, y)
+    truth = np.exp(f) if counts else f
+    assert np.sqrt(np.mean((model.predict(X) - truth) ** 2)) < (0.6 if counts else 0.15)

@@ -33,6 +33,15 @@ class RowWeights:
     by_class: FloatArray | None = None
     by_row: FloatArray | None = None
 
+    @property
+    def are_even(self) -> bool:
+        """Whether all rows that are not excluded count once."""
+        return self.by_class is None and self.by_row is None
+
+    def made_even(self) -> RowWeights:
+        """The same rows excluded, all others once."""
+        return RowWeights(self.excluded)
+
     def __call__(self, start: int, encoded: FloatArray) -> FloatArray:
         """Weights of consecutive rows from their encoded targets.  Shapes: (c,) → (c,)."""
         rows = np.arange(start, start + len(encoded))

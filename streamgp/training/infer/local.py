@@ -33,8 +33,9 @@ def sweep_local_blocks(settings: Local) -> Stage:
             "heads": sum(not head.converged for head in before.progress),
             "rows": problem.n_rows,
             "log_evidence": sum(sweeps.evidence),
-            "left_out_log_density": sum(sweeps.left_out),
         }
+        if any(sweeps.left_out):  # Gaussian noise needs no cavities in its one sweep
+            told["left_out_log_density"] = sum(sweeps.left_out)
         return replace(draft, sweeps=sweeps), None if ended else own, told
 
     return Stage("infer: local", lambda problem, draft: {}, step)

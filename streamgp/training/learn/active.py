@@ -12,6 +12,7 @@ from streamgp.inference import Sites
 from streamgp.inference.active_evidence import Evidence, evidence
 from streamgp.inference.damping import FOR_PREDICTION
 from streamgp.kernels import Kernel
+from streamgp.likelihoods import Likelihood
 from streamgp.passes.candidates import Pool
 from streamgp.training.heads import active_set, propagate, side_by_side
 from streamgp.training.optimise import (
@@ -43,17 +44,43 @@ def climb_active_evidence(
     return replace(draft, kernel=kernel, likelihoods=likelihoods)
 
 
+def climb_evidence_alone(
+    problem: Problem,
+    draft: Draft,
+    steps: int,
+    evaluations: Evaluations,
+    save: Callable[[Evaluations], None],
+) -> Draft:
+    """The same for the kernel alone, without hyperpriors: θ = argmax log Z_EP.  Source: [PASS2012]."""
+
+    def objective(vector: FloatArray) -> tuple[float, FloatArray]:
+        found = _evidences(problem, draft, draft.kernel.with_log_parameters(vector), draft.likelihoods)
+        value = sum(one.value for one in found)
+        return -value, -np.sum([one.kernel_gradient for one in found], axis=0)
+
+    start, bounds = draft.kernel.log_parameters, draft.kernel.log_bounds
+    found, _ = descend(logged(objective, evaluations, save), start, bounds, steps, 2 * steps, problem.is_late)
+    return replace(draft, kernel=draft.kernel.with_log_parameters(found))
+
+
 def penalised_evidence(problem: Problem, draft: Draft, vector: FloatArray) -> tuple[float, FloatArray]:
     """−log Z_EP of all heads, minus the log hyperpriors, and its gradient."""
     kernel, likelihoods = unpack(draft.kernel, draft.likelihoods, vector)
+    found = _evidences(problem, draft, kernel, likelihoods)
+    return minus_log_posterior(kernel.log_prior(draft.actives[0].inputs.shape[1]), likelihoods, found)
+
+
+def _evidences(
+    problem: Problem, draft: Draft, kernel: Kernel, likelihoods: tuple[Likelihood, ...]
+) -> list[Evidence]:
+    """Log Z_EP of every head's active set under other parameters, with gradients."""
 
     def one(head: int) -> Evidence:
         active = draft.actives[head]
         # From the draft's sites, not those of the last evaluation: replay does not know these.
         return evidence(kernel, likelihoods[head], active.inputs, active.targets, active.sites)
 
-    found = side_by_side(problem, one, problem.n_heads)
-    return minus_log_posterior(kernel.log_prior(draft.actives[0].inputs.shape[1]), likelihoods, found)
+    return side_by_side(problem, one, problem.n_heads)
 
 
 def best_start(starts: Starts, problem: Problem, draft: Draft, first: Pool) -> Kernel:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.arrays import IntArray
+from streamgp.errors import ParameterError
 from streamgp.inference import Sites, filter_sites
 from streamgp.inference.damping import FOR_PREDICTION
 from streamgp.kernels import Kernel
@@ -32,11 +33,12 @@ def draw_actives() -> Stage:
         drawn = _drawn(problem)
         inputs = problem.inputs(drawn.features)
         gram = draft.kernel.gram(inputs).astype(np.float64, copy=False)
+        weights = problem.weights.of_rows(drawn.rows, drawn.targets)
         actives = []
         for head, likelihood in enumerate(draft.likelihoods):
             targets = problem.head_targets(drawn.targets, head)
-            sites = filter_sites(gram, targets, likelihood)
-            actives.append(active_set(drawn.rows, inputs, targets, sites))
+            sites = filter_sites(gram, targets, likelihood, weights)
+            actives.append(active_set(drawn.rows, inputs, targets, sites, weights))
         draft = replace(draft, actives=tuple(actives))
         return draft, {"n_active": draft.sizes, "candidates": len(problem.sample.rows)}
 
@@ -72,21 +74,41 @@ def draw_first(selection: Predictive, choose_kernel: ChooseKernel | None) -> Sta
         if choose_kernel is not None:
             few = _stratified(problem, min(size, START_ROWS))
             draft = replace(draft, kernel=choose_kernel(problem, draft, few))
-        first = _stratified(problem, size)
-        flat = Sites(np.zeros(len(first.rows)), np.zeros(len(first.rows)))
-        inputs = problem.inputs(first.features)
-        actives = tuple(
-            active_set(first.rows, inputs, problem.head_targets(first.targets, head), flat)
-            for head in range(problem.n_heads)
-        )
-        draft, found = converged(problem, replace(draft, actives=actives), FOR_PREDICTION)
-        return draft, {
-            "n_active": draft.sizes,
-            "log_evidence_active": sum(result.log_evidence for result in found),
-            "kernel": repr(draft.kernel),
-        }
+        return _begun(problem, draft, _stratified(problem, size))
 
     return once("select: draw", work)
+
+
+def draw_printed(selection: Predictive) -> Stage:
+    """Rows at random to begin with, whatever their classes are.  Source: [PASS2012] algorithm 1."""
+
+    def work(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
+        if not problem.holds_all_rows:
+            raise ParameterError(
+                f"{type(selection).__name__}.paper() keeps all {problem.n_rows} rows in memory, but "
+                f"memory_budget has room for {len(problem.sample.rows)}: give a larger one, or "
+                f"{type(selection).__name__}() without paper()"
+            )
+        places = np.sort(problem.sample_order(selection.initial_size(problem.plan.n_active)))
+        return _begun(problem, draft, problem.sample.take(places))
+
+    return once("select: draw", work)
+
+
+def _begun(problem: Problem, draft: Draft, first: Pool) -> tuple[Draft, dict[str, Any]]:
+    """The first rows as the active set of all heads, their sites converged."""
+    flat = Sites(np.zeros(len(first.rows)), np.zeros(len(first.rows)))
+    inputs = problem.inputs(first.features)
+    actives = tuple(
+        active_set(first.rows, inputs, problem.head_targets(first.targets, head), flat)
+        for head in range(problem.n_heads)
+    )
+    draft, found = converged(problem, replace(draft, actives=actives), FOR_PREDICTION)
+    return draft, {
+        "n_active": draft.sizes,
+        "log_evidence_active": sum(result.log_evidence for result in found),
+        "kernel": repr(draft.kernel),
+    }
 
 
 def _stratified(problem: Problem, size: int) -> Pool:

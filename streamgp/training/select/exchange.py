@@ -72,13 +72,15 @@ class Exchange:
     """The selection with all that was decided about it.
 
     ``update`` improves hyperparameters every ``update_every`` blocks, None: never. ``calibrated``: losses are
-    compared after calibration, as the model will be calibrated.
+    compared after calibration, as the model will be calibrated. ``keeps_best`` False: nothing is compared,
+    and the last active sets are the model's.
     """
 
     selection: Predictive
     update: Update | None
     update_every: int
     calibrated: bool
+    keeps_best: bool = True
 
     def stage(self) -> Stage:
         """The stage of these visits."""
@@ -95,7 +97,7 @@ class Exchange:
         at_end = own.blocks == 0 or done or ends_pass(problem, self.selection, own.blocks)
         update_due = self.update is not None and own.updated != own.blocks
         update_due = update_due and own.blocks % self.update_every == 0
-        look_due = at_end and own.looked != own.blocks
+        look_due = self.keeps_best and at_end and own.looked != own.blocks
         if update_due and (own.blocks == 0 or not look_due) and not (done and own.blocks > 0):
             return self._updated(problem, draft, own, save)
         if look_due or done:

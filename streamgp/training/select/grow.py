@@ -119,7 +119,11 @@ class Watching:
 
 
 def grow_actives(selection: IVM, watching: Watching | None) -> Stage:
-    """Greedy growth of every active set; without ``watching`` held-out rows are not asked when to stop."""
+    """Greedy growth of every active set.
+
+    Without ``watching`` the sites are not the model's: held-out rows are not asked when to stop, and rows are
+    chosen alike, whatever they weigh.
+    """
 
     def init(problem: Problem, draft: Draft) -> Growth:
         return Growth((None,) * len(problem.groups), (Looks(),) * len(problem.groups))
@@ -131,6 +135,8 @@ def _grow_step(
     selection: IVM, watching: Watching | None, problem: Problem, draft: Draft, own: Growth, save: Save
 ) -> tuple[Draft, Growth | None, dict[str, Any]]:
     """Find candidates, grow every active set to the target's size."""
+    if watching is None:
+        problem = replace(problem, weights=problem.weights.made_even())
     target = _next_target(problem, selection, draft)
     pool = problem.sample if target.snapshot is None else _refreshed(problem, selection, draft, target)
     actives, stopped, looks = list(draft.actives), list(own.stopped), list(own.looks)
@@ -236,10 +242,11 @@ def _learners(
     actives = [draft.actives[head].with_capacity(target.until) for head in heads]
     mine = _candidates_of(problem, selection, pool, heads, actives[0], target.n_candidates)
     inputs = problem.inputs(mine.features, target.dtype)
+    weights = problem.weights.of_rows(mine.rows, mine.targets)
     learners = []
     for head, active in zip(heads, actives, strict=True):
         targets = problem.head_targets(mine.targets, head)
-        candidates = Candidates.new(mine.rows, inputs, targets, draft.kernel, target.until)
+        candidates = Candidates.new(mine.rows, inputs, targets, draft.kernel, target.until, weights)
         if active.count:
             refresh_factor(active, draft.kernel)
             catch_up(active, candidates, draft.kernel, since=0)
@@ -276,7 +283,12 @@ def _refreshed(problem: Problem, selection: IVM, draft: Draft, target: Target) -
         # Of rows that are read in part only, the smallest keys are larger.
         key_bounds(quotas, counts) / selection.refresh,
         excluded=problem.excluded,
-        scores=HeadScores(selection, problem.prepared.targets, draft.likelihoods),
+        scores=HeadScores(
+            selection,
+            problem.prepared.targets,
+            draft.likelihoods,
+            None if problem.weights.are_even else problem.weights.of_rows,
+        ),
         per_head=retained + draft.n_active,
     )
     spans = _next_spans(list(problem.prepared.rows.spans()), selection.refresh, draft.step)
@@ -307,6 +319,8 @@ class Watch:
     ) -> None:
         self._problem, self._draft, self._heads, self._dtype = problem, draft, heads, dtype
         self._watching = watching if len(problem.held_out.rows) else None
+        weights = problem.weights.of_rows(problem.held_out.rows, problem.held_out.targets)
+        self._weights = weights / max(weights.mean(), 1e-300) if len(weights) else weights
         self.looks = looks
         self.reason: str | None = None
 
@@ -317,7 +331,7 @@ class Watch:
         elif self._watching is not None and self._look_is_due(actives[0].count):
             pairs = zip(self._heads, actives, strict=True)
             densities = np.mean([self._log_densities(head, active) for head, active in pairs], axis=0)
-            self.looks = self.looks.after(actives[0].count, densities)
+            self.looks = self.looks.after(actives[0].count, self._weights * densities)
             self.reason = NO_GAIN if self.looks.waited >= PATIENCE else None
         return self.reason is not None
 
@@ -338,4 +352,5 @@ class Watch:
             mean[:, 0],
             variance[:, 0],
             calibrated=self._watching.calibrated,
+            weights=self._weights,
         )

@@ -1,0 +1,1 @@
+"""What breaks: files from strangers, processes killed at any moment, memory beyond the plan."""

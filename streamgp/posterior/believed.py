@@ -1,0 +1,147 @@
+"""A model's record as a stranger may have written it: every value is checked before a model is made of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from streamgp.arrays import Array
+from streamgp.errors import ModelFileError, StreamGPError
+
+T = TypeVar("T")
+Arrays = Mapping[str, Array]
+
+_MOST = 1e300
+"""Numbers of a header are below it: what is larger has no square."""
+
+
+def believed(what: str, make: Callable[[], T]) -> T:
+    """What a function makes of a record; whatever it finds wrong is told as one kind of error."""
+    try:
+        return make()
+    except ModelFileError:
+        raise
+    except (
+        StreamGPError,
+        ArithmeticError,
+        AssertionError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
+        raise ModelFileError(
+            f"the record of the {what} is damaged, or not one that streamgp wrote: "
+            f"{type(error).__name__}: {error}; restore the file from a copy"
+        ) from error
+
+
+def check_model_record(header: Mapping[str, Any], arrays: Arrays) -> None:
+    """Refuse values of a model's header and arrays whose type, range or shape cannot be."""
+    features = _shape(arrays, "active_inputs", 2, "f")
+    for name in ("shift", "scale"):
+        _require(_shape(arrays, name, 1, "f") == features[1:], f"{name} has not one number for each feature")
+    _require(bool(np.all(arrays["scale"] > 0)), "a scale is not above zero")
+    _shape(arrays, "active_rows", 1, "iu")
+    n_heads = len(header["calibrations"])
+    combination = header.get("combination", [])
+    _require(len(combination) in (0, n_heads), "its combination is not one for each head")
+    for each in combination:
+        _require(_numbers(each, 4, "combination")[0] > 0.0, "a scale of its combination is not above 0")
+    for number, calibration in enumerate(header["calibrations"]):
+        mean_scale, _, variance_scale, _ = _numbers(calibration, 4, "calibrations")
+        _require(mean_scale > 0 and variance_scale >= 0, f"the calibration of head {number} is not positive")
+    if "local" in header:
+        _check_local(header["local"])
+    else:
+        _check_heads(header, arrays, features[0])
+    likelihoods = header["likelihoods"]
+    _require(
+        isinstance(likelihoods, list) and len(likelihoods) in (1, n_heads),
+        "likelihoods are neither one nor one for each head",
+    )
+    if "classes" in arrays:
+        classes = arrays["classes"]
+        n_classes = _shape(arrays, "classes", 1, "iufbU")[0]
+        _require(n_heads == (1 if n_classes == 2 else n_classes), "classes and heads do not agree")
+        _require(bool(np.all(classes[1:] > classes[:-1])), "classes are not sorted")
+    else:
+        shift, scale = _numbers(header["targets"], 2, "targets")
+        _require(scale > 0 and n_heads == 1, f"targets are {shift!r}, {scale!r} for {n_heads} heads")
+
+
+def _check_heads(header: Mapping[str, Any], arrays: Arrays, n_inputs: int) -> None:
+    """Refuse heads that are not parts of the active inputs, or not as many as there are calibrations."""
+    columns = header["columns"]
+    for name in ("columns", "residuals"):
+        values = header.get(name, columns)
+        one_each = isinstance(values, list) and len(values) == len(header["calibrations"])
+        _require(one_each and bool(values), f"{name} are not one for each head")
+    for number, place in enumerate(columns):
+        _check_head(number, place, header, arrays, n_inputs)
+
+
+def _check_local(local: Any) -> None:
+    """Refuse numbers of local blocks that cannot be."""
+    [jitter] = _numbers([local["jitter"]], 1, "jitter")
+    counts = [local["neighbours"], local["group_rows"]]
+    _require(
+        jitter >= 0 and all(type(count) is int and count >= 1 for count in counts), f"local is {local!r}"
+    )
+
+
+def check_history(header: Mapping[str, Any]) -> None:
+    """Refuse a history, a recipe or parameters that are none."""
+    history, recipe = header["history"], header["recipe"]
+    _require(isinstance(recipe, str), "recipe is no text")
+    _require(isinstance(header["parameters"], dict), "parameters are no names with values")
+    _require(isinstance(header.get("about", {}), dict), "about is no names with values")
+    entries = isinstance(history, list) and all(isinstance(entry, dict) for entry in history)
+    _require(entries, "history is no list of records")
+
+
+def _check_head(number: int, place: Any, header: Mapping[str, Any], arrays: Arrays, n_inputs: int) -> None:
+    is_pair = isinstance(place, list) and len(place) == 2 and all(type(end) is int for end in place)
+    _require(is_pair and 0 <= place[0] < place[1] <= n_inputs, f"columns of head {number} are {place!r}")
+    size = place[1] - place[0]
+    [residual] = _numbers([header["residuals"][number]] if "residuals" in header else [1.0], 1, "residuals")
+    _require(0 <= residual <= 1, f"the residual of head {number} is {residual!r}, not from 0 to 1")
+    name = f"heads/{number}/projected_targets"
+    _require(_shape(arrays, name, 1, "f") == (size,), f"{name} has not one number for each active input")
+    for name in (f"heads/{number}/projection", f"heads/{number}/whitening"):
+        if name in arrays:
+            _require(_shape(arrays, name, 2, "f") == (size, size), f"{name} is not square")
+
+
+def _shape(arrays: Arrays, name: str, axes: int, kinds: str) -> tuple[int, ...]:
+    """The shape of an array of so many axes and one of these kinds; its numbers are finite."""
+    array = arrays[name]
+    found = f"{name} is {array.dtype} of shape {array.shape}"
+    _require(array.ndim == axes and array.dtype.kind in kinds, found)
+    _require(array.dtype.kind != "f" or bool(np.isfinite(array).all()), f"{name} holds NaN or infinity")
+    return array.shape
+
+
+def _numbers(value: Any, count: int, name: str) -> list[float]:
+    is_list = isinstance(value, list) and len(value) == count
+    _require(
+        is_list and all(_is_number(each) for each in value), f"{name} are {value!r}, not {count} numbers"
+    )
+    return [float(each) for each in value]
+
+
+def _is_number(value: Any) -> bool:
+    is_real = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_real and math.isfinite(value) and abs(value) < _MOST
+
+
+def _require(holds: bool, problem: str) -> None:
+    if not holds:
+        raise ModelFileError(
+            f"the record of the model is damaged, or not one that streamgp wrote: {problem}; restore the "
+            f"file from a copy"
+        )

@@ -1,0 +1,172 @@
+"""Disks that are full, folders that cannot be written, workers that die, stores that are slow or fail."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+import zarr
+from zarr.storage import LocalStore, WrapperStore
+from zarr.testing.store import LatencyStore
+
+from streamgp import StreamGPClassifier
+from streamgp.errors import CheckpointError, ChunkReadError, ModelFileError, ParameterError, StoreError
+from streamgp.kernels import RBF
+
+QUICK = {"n_active": 15, "random_state": 0, "kernel": RBF(1.0, 1.0), "learn_hyperparameters": False}
+
+
+@pytest.fixture
+def store(generator, make_store):
+    X = generator.standard_normal((600, 3))
+    return make_store(X, (X[:, 0] > 0).astype(np.int64), chunk_rows=60)
+
+
+def same_model(one, other):
+    first, second = one.model_.to_record(), other.model_.to_record()
+    assert first[0] == second[0]
+    for name, array in first[1].items():
+        np.testing.assert_array_equal(array, second[1][name], err_msg=name)
+
+
+FULL = """
+import json, resource, sys
+from pathlib import Path
+import streamgp
+from streamgp import StreamGPClassifier
+from streamgp.kernels import RBF
+
+store, folder = sys.argv[1], Path(sys.argv[2])
+quick = {"n_active": 15, "random_state": 0, "kernel": RBF(1.0, 1.0), "learn_hyperparameters": False}
+model = StreamGPClassifier(**quick).fit_stream(store)
+model.save(folder / "model.zip")
+before = (folder / "model.zip").read_bytes()
+whole = StreamGPClassifier(**quick, inference="fitc", checkpoint=folder / "whole").fit_stream(store)
+works = {
+    "save": lambda: model.save(folder / "model.zip"),
+    "predict_stream": lambda: model.predict_stream(store, folder / "out.zarr"),
+    "checkpoint": lambda: StreamGPClassifier(**quick, checkpoint=folder / "steps").fit_stream(store),
+    "scratch": lambda: StreamGPClassifier(**quick, inference="fitc", scratch=folder /
+    "sites").fit_stream(store), "sites beside a checkpoint": lambda: StreamGPClassifier(
+        **quick, inference="fitc", checkpoint=folder / "both"
+    ).fit_stream(store),
+}
+_, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+found = {}
+for name, work in works.items():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))  # a write beyond fails, as on a disk that is full
+    try:
+        work()
+    except Exception as error:
+        found[name] = f"{type(error).__name__}: {error}"
+    else:
+        found[name] = None
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+found["old model is whole"] = (folder / "model.zip").read_bytes() == before
+streamgp.load(folder / "model.zip")
+for name, work in works.items():
+    work()  # with room again
+found["left"] = sorted(path.name for path in folder.iterdir())
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sizes of files are limited as Linux does")
+def test_a_full_disk_is_told_and_loses_nothing(store, tmp_path):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(store), str(folder)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    left = found.pop("left")
+    assert found.pop("old model is whole")
+    assert all(told is not None and "File too large" in told for told in found.values()), found
+    assert left == ["both", "model.zip", "out.zarr", "sites", "steps", "whole"]
+    assert list((folder / "sites").iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc takes no files, not even from root")
+def test_folders_that_cannot_be_written_are_told_by_name(store, tmp_path):
+    model = StreamGPClassifier(**QUICK).fit_stream(store)
+    with pytest.raises((ModelFileError, OSError), match="/proc"):
+        model.save("/proc/model.zip")
+    with pytest.raises(StoreError, match=r"cannot be written to '/proc/out\.zarr'"):
+        model.predict_stream(store, "/proc/out.zarr")
+    with pytest.raises(CheckpointError, match="cannot be written to '/proc/steps'"):
+        StreamGPClassifier(**QUICK, checkpoint="/proc/steps").fit_stream(store)
+    with pytest.raises(ParameterError, match=r"cannot be written to '/proc/sites'.*scratch="):
+        StreamGPClassifier(**QUICK, inference="fitc", scratch="/proc/sites").fit_stream(store)
+
+
+class FailingStore(WrapperStore):
+    """Fails every so many reads of a chunk, or always those of one."""
+
+    def __init__(self, store, every=0, always=None, reads=None):
+        super().__init__(store)
+        self.every, self.always, self.reads = every, always, [0] if reads is None else reads
+
+    def _with_store(self, store):
+        return type(self)(store, self.every, self.always, self.reads)
+
+    async def get(self, key, prototype, byte_range=None):
+        if "/c/" in key:
+            self.reads[0] += 1
+            if (self.every and self.reads[0] % self.every == 0) or (self.always and self.always in key):
+                raise ConnectionError("the connection was reset")
+        return await self._store.get(key, prototype, byte_range)
+
+
+def test_a_store_that_is_slow_or_fails_now_and_then_gives_the_same_model(store):
+    expected = StreamGPClassifier(**QUICK).fit_stream(store)
+    slow = LatencyStore(LocalStore(store), get_latency=0.001)
+    same_model(StreamGPClassifier(**QUICK).fit_stream(slow), expected)
+    failing = FailingStore(LocalStore(store), every=7)
+    same_model(StreamGPClassifier(**QUICK).fit_stream(failing), expected)
+    assert failing.reads[0] > 20
+
+
+def test_a_store_that_keeps_failing_is_told_with_the_chunk(store):
+    group = zarr.open_group(FailingStore(LocalStore(store), always="X/c/7/"), mode="r")
+    with pytest.raises(ChunkReadError, match=r"chunk 7 .*ConnectionError: the connection was reset"):
+        StreamGPClassifier(**QUICK).fit_stream(group)
+
+
+def test_workers_that_are_killed_in_any_pass_do_not_change_the_model(store):
+    from distributed import Client, LocalCluster
+
+    settings = {**QUICK, "inference": "fitc"}
+    expected = StreamGPClassifier(**settings).fit_stream(store)
+    cluster = LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+    )
+    with cluster, Client(cluster, set_as_default=False) as client:
+        finished, kills = threading.Event(), []
+
+        def kill_now_and_then():
+            while not finished.wait(0.5) and len(kills) < 3:
+                try:
+                    pid = next(iter(client.run(os.getpid).values()))
+                    os.kill(pid, signal.SIGKILL)
+                    kills.append(pid)
+                except Exception:  # while workers come and go, one may not answer
+                    time.sleep(0.1)
+
+        killer = threading.Thread(target=kill_now_and_then)
+        killer.start()
+        try:
+            found = StreamGPClassifier(**settings, client=client).fit_stream(store)
+        finally:
+            finished.set()
+            killer.join()
+    assert kills
+    same_model(found, expected)

@@ -1,0 +1,135 @@
+"""Literal modes: the papers' algorithms as printed, against naive versions of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.multiclass import OneVsRestClassifier
+
+from streamgp import StreamGPClassifier, StreamGPRegressor
+from streamgp.errors import ParameterError
+from streamgp.inference.active_evidence import evidence
+from streamgp.kernels import RBF, White
+from streamgp.likelihoods import Probit
+from streamgp.selection import FPASS, PASS, RowKeys
+from streamgp.training.problem import _entropy
+from tests.reference.pass_dense import predictive_active_set
+
+KERNEL = RBF(4.0, 1.0) + White(0.3)
+
+
+def rings(rows, seed=0):
+    generator = np.random.default_rng(seed)
+    X = generator.standard_normal((rows, 2))
+    return X, np.where(np.hypot(*X.T) + 0.1 * generator.standard_normal(rows) > 1.2, 1, 0)
+
+
+def literal(selection, n_active, X, y, **parameters):
+    model = StreamGPClassifier(
+        n_active, selection=selection, standardize=False, random_state=0, **{"kernel": KERNEL, **parameters}
+    )
+    return model.fit(X, y)
+
+
+def in_random_order(rows):
+    """The order in which a fit of seed 0 draws and visits its rows."""
+    return np.argsort(RowKeys(_entropy(0, 0))(np.arange(rows)), kind="stable")
+
+
+def subsets(rows, size):
+    return [np.sort(part) for part in np.array_split(in_random_order(rows), -(-rows // size))]
+
+
+def test_pass_is_algorithm_1():
+    X, y = rings(90)
+    selection = PASS.paper(n_init=12, block_rows=30)
+    model = literal(selection, 90, X, y, learn_hyperparameters=False)
+    assert selection.p_inc == 0.6
+    assert selection.p_del == 0.99
+    expected = predictive_active_set(
+        KERNEL,
+        Probit(),
+        X,
+        np.where(y == 1, 1.0, -1.0),
+        np.sort(in_random_order(90)[:12]),
+        subsets(90, 30),
+        2,
+        removes=lambda p: np.flatnonzero(p > 0.99),
+        adds=lambda p: np.flatnonzero(p < 0.6),
+    )
+    assert model.active_rows_.tolist() == expected
+    assert "calibrate" not in model.recipe_
+
+
+def test_fpass_exchanges_a_fixed_share_whatever_it_is_worth():
+    X, y = rings(150)
+    model = literal(FPASS.paper(block_rows=50, p_exc=0.1, n_pass=2), 30, X, y, learn_hyperparameters=False)
+    expected = predictive_active_set(
+        KERNEL,
+        Probit(),
+        X,
+        np.where(y == 1, 1.0, -1.0),
+        np.sort(in_random_order(150)[:30]),
+        subsets(150, 50),
+        2,
+        removes=lambda p: np.argsort(-p, kind="stable")[:3],
+        adds=lambda p: np.sort(np.argsort(p, kind="stable")[:3]),
+    )
+    assert model.active_rows_.tolist() == expected
+    blocks = [entry for entry in model.history_ if "entered" in entry]
+    assert [(entry["entered"], entry["left"]) for entry in blocks] == [([3], [3])] * 6
+
+
+def test_hyperparameters_are_those_of_largest_evidence_in_every_block():
+    X, y = rings(200)
+    model = literal(PASS.paper(n_init=30, block_rows=100, n_pass=1), 200, X, y, kernel=None)
+    steps = [entry for entry in model.history_ if entry["stage"] == "select: exchange"]
+    done = [entry for entry in steps if "block" in entry or "kernel" in entry]
+    stages = ["block" if "block" in entry else "update" for entry in done]
+    assert stages == ["update", "block", "update", "block"]
+    kernel = model.kernel_
+    assert [type(term) for term in kernel.terms] == [RBF, White]
+    assert model.likelihood_ == (Probit(0.0),)
+
+
+def test_the_update_is_an_optimum_of_the_evidence_alone():
+    X, y = rings(80)
+    signs = np.where(y == 1, 1.0, -1.0)
+    # Nothing can enter or leave: the kernel is that of the first, and last, active set.
+    selection = PASS.paper(n_init=80, block_rows=80, n_pass=1)
+    model = literal(selection, 80, X, y)
+    found = evidence(model.kernel_, Probit(), X, signs)
+    bounds = model.kernel_.log_bounds
+    inside = np.abs(model.kernel_.log_parameters[:, None] - bounds).min(axis=1) > 1e-3
+    assert np.abs(found.kernel_gradient[inside]).max() < 0.3
+    assert found.value > evidence(KERNEL, Probit(), X, signs).value
+
+
+def test_one_kernel_for_each_class_is_one_model_for_each_class():
+    X, _ = rings(150)
+    y = np.digitize(np.hypot(*X.T), [0.8, 1.4])
+    binary = StreamGPClassifier(
+        100, selection=PASS.paper(n_init=20, block_rows=75, n_pass=1), kernel=KERNEL, random_state=0
+    )
+    with pytest.raises(ParameterError, match="OneVsRestClassifier"):
+        binary.fit(X, y)
+    model = OneVsRestClassifier(binary).fit(X, y)
+    kernels = {repr(part.kernel_) for part in model.estimators_}
+    assert len(kernels) == 3
+    assert model.score(X, y) > 0.9
+
+
+def test_what_a_literal_mode_cannot_do_is_refused():
+    X, y = rings(60)
+    with pytest.raises(ParameterError, match=r"PASS\.paper\(\) goes only with inference='ep'"):
+        literal(PASS.paper(), 20, X, y, inference="fitc")
+    with pytest.raises(ParameterError, match=r"FPASS\.paper\(\) goes only with learn_hyperparameters=True"):
+        literal(FPASS.paper(), 20, X, y, learn_hyperparameters="evidence")
+    with pytest.raises(ParameterError, match="is for two classes, but the targets are real numbers"):
+        StreamGPRegressor(20, selection=FPASS.paper()).fit(X, X[:, 0])
+    with pytest.raises(ParameterError, match=r"wants \d+ active rows, but n_active=21"):
+        literal(PASS.paper(n_init=20, p_inc=0.9), 21, X, y, learn_hyperparameters=False)
+    with pytest.raises(ParameterError, match="p_exc"):
+        PASS.paper(p_exc=0.5)
+    with pytest.raises(ParameterError, match="p_del"):
+        FPASS.paper(p_del=0.5)
