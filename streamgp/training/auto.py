@@ -130,7 +130,7 @@ def _can_be_local(settings: FitSettings, shape: Shape) -> bool:
 
 
 def _needs_inducing(settings: FitSettings, shape: Shape) -> bool:
-    """For classes, whose mode costs little; for real targets only where blocks, which contain it, cannot be."""
+    """For classes, whose mode costs little; for real targets only where there can be no blocks."""
     return shape.n_classes > 0 or not _can_be_local(settings, shape)
 
 

@@ -29,6 +29,7 @@ from streamgp.training.judge import is_better, marginals_in_memory
 from streamgp.training.plan import MemoryPlan
 from streamgp.training.prepare import Prepared
 from streamgp.training.problem import draw_sample
+from streamgp.training.weights import row_weights
 
 logger = logging.getLogger(__name__)
 
@@ -171,7 +172,8 @@ def _held(
     """Draw the rows of a trial, in one pass, and hold it."""
     names_rows = np.ndim(settings.validation) > 0
     share = settings.validation if names_rows else JUDGES_SHARE
-    sample, judges, _ = draw_sample(prepared, plan, settings, SAMPLE_ROWS, share)
+    weightless = row_weights(prepared, settings).excluded
+    sample, judges, _ = draw_sample(prepared, plan, settings, SAMPLE_ROWS, share, weightless)
     learners = _by_share(sample, prepared)
     small = settings
     if settings.size_is_open:
