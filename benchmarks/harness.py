@@ -154,7 +154,7 @@ def measured_peer(model: Any, data: Split | Stores) -> Row:
 def warm_up() -> None:
     """Compile everything, so that no benchmark measures it."""
     features = np.random.default_rng(0).standard_normal((300, 4))
-    model = StreamGPClassifier(10, random_state=0).fit(features, features[:, 0] > 0)
+    model = StreamGPClassifier(10, random_state=0, selection="ivm").fit(features, features[:, 0] > 0)
     model.predict_proba(features)
 
 

@@ -82,7 +82,8 @@ def run(command: str, folder: Path) -> Done:
         text=True,
         check=False,
     )
-    return Done(command, done.stdout.rstrip(), done.returncode, time.perf_counter() - begun)
+    printed = done.stdout.rstrip().replace(f"{folder}{os.sep}", "")
+    return Done(command, printed, done.returncode, time.perf_counter() - begun)
 
 
 def with_transcript(page: str, transcript: list[Done]) -> str:

@@ -183,6 +183,9 @@ DEFAULT_INFERENCE: dict[type[Selection], type[Inference]] = {
     Kmeans: FITC,
     EvidenceGain: FITC,
 }
+DEFAULT_SELECTION: dict[type[Inference], type[Selection]] = {ADF: IVM, EP: IVM, FITC: Kmeans, Local: Kmeans}
+DEFAULT_ACTIVE = 500
+"""Active rows where ``n_active`` is left open and no rule of ``streamgp.training.auto`` asks for others."""
 LEARNING = (True, False, "constant", "hybrid", "evidence", "passes")
 
 
@@ -190,7 +193,9 @@ LEARNING = (True, False, "constant", "hybrid", "evidence", "passes")
 class FitSettings:
     """What a fit is asked for; names and meanings are those of the estimators' parameters.
 
-    ``multiclass`` "auto", ``learning`` True, ``validation`` None and so on are left to the recipe.
+    ``multiclass`` "auto", ``learning`` True, ``validation`` None and so on are left to the recipe. Where
+    ``method_is_open`` or ``size_is_open``, selection and inference, or ``n_active``, are stand-ins: the fit
+    settles them when it has seen the data (:mod:`streamgp.training.auto`).
     """
 
     n_active: int
@@ -212,6 +217,8 @@ class FitSettings:
     checkpoint: Any
     scratch: Any
     progress: bool | Progress | None
+    method_is_open: bool = False
+    size_is_open: bool = False
 
     @property
     def shared(self) -> bool:
@@ -223,13 +230,17 @@ def fit_settings(parameters: dict[str, Any], seed: int, sample_weight: Any = Non
     """The settings of a fit from an estimator's parameters: each is checked alone, then with the others."""
     known = {field.name for field in dataclasses.fields(FitSettings)}
     checked = {name: value for name, value in parameters.items() if name in known}
-    selection: Selection = _chosen("selection", parameters["selection"], SELECTIONS)
+    size_is_open = _is_auto(parameters["n_active"])
+    method = _method(parameters)
+    selection, inference = method or (Kmeans(), FITC())
     settings = FitSettings(
         **checked
         | {
-            "n_active": _count("n_active", parameters["n_active"]),
+            "n_active": DEFAULT_ACTIVE if size_is_open else _count("n_active", parameters["n_active"]),
             "selection": selection,
-            "inference": _inference(parameters["inference"], selection),
+            "inference": inference,
+            "method_is_open": method is None,
+            "size_is_open": size_is_open,
             "multiclass": _one_of("multiclass", parameters.get("multiclass", "auto"), MULTICLASS),
             "kernel": _value("kernel", parameters["kernel"], Kernel, NAMED_KERNELS),
             "likelihood": _value(
@@ -386,6 +397,29 @@ def _chosen(name: str, value: Any, known: dict[str, Any]) -> Any:
     return known[value]()
 
 
+def _is_auto(value: Any) -> bool:
+    return isinstance(value, str) and value == "auto"
+
+
+def _method(parameters: dict[str, Any]) -> tuple[Selection, Inference] | None:
+    """Selection and inference as given, or as the other parameters imply them; None: data decide."""
+    selection, inference = parameters["selection"], parameters["inference"]
+    if not _is_auto(inference):
+        inference = _chosen("inference", inference, INFERENCES)
+    if not _is_auto(selection):
+        selection = _chosen("selection", selection, SELECTIONS)
+        return selection, DEFAULT_INFERENCE[type(selection)]() if _is_auto(inference) else inference
+    if not _is_auto(inference):
+        return DEFAULT_SELECTION[type(inference)](), inference
+    learning, multiclass = parameters["learn_hyperparameters"], parameters.get("multiclass", "auto")
+    if multiclass in ("per_class", "shared") or learning in ("constant", "hybrid"):
+        return IVM(), ADF()
+    over_all_rows = multiclass == "joint" or isinstance(parameters["likelihood"], JointLikelihood)
+    if over_all_rows or learning in ("evidence", "passes"):
+        return Kmeans(), FITC()
+    return None
+
+
 def _value(name: str, value: Any, kind: Any, known: dict[str, Any]) -> Any:
     """A kernel or likelihood as given, or that of a name."""
     if value is None or isinstance(value, kind):
@@ -397,13 +431,6 @@ def _value(name: str, value: Any, kind: Any, known: dict[str, Any]) -> Any:
         f"{name}={value!r} is not known; use one of streamgp.{name}s: {kinds}, or a name: "
         f"{', '.join(map(repr, known))}"
     )
-
-
-def _inference(value: Any, selection: Selection) -> Inference:
-    if isinstance(value, str) and value == "auto":
-        return DEFAULT_INFERENCE[type(selection)]()
-    found: Inference = _chosen("inference", value, INFERENCES)
-    return found
 
 
 # Parameters of an estimator on disk: plain values, settings objects, kernels and likelihoods.

@@ -35,6 +35,7 @@ SMOKE = {
     "benchmarks.papers.ivm2006_pumadyn": "--synthetic --active 200 --splits 0",
     "benchmarks.papers.ivm2006_table1": "--synthetic --digits 4 --active 50",
     "benchmarks.papers.ivm2006_table2": "--synthetic --digits 9 --scale-active 0.01 --entries 8000",
+    "benchmarks.papers.joint_targets": "--synthetic --sets usps --active 10",
     "benchmarks.papers.passgp_evidence": "--synthetic --p-inc 0.6 --most-active 200 --accurate --full",
     "benchmarks.papers.passgp_ijcnn": "--synthetic --active 20 --peers",
     "benchmarks.papers.passgp_initial": "--synthetic --active 20 --seeds 0 1",
@@ -121,7 +122,7 @@ def test_peers_are_scored_as_our_models_are():
     generator = np.random.default_rng(0)
     X = generator.standard_normal((400, 2))
     y = X[:, 0] + generator.standard_normal(400) > 0
-    model = StreamGPClassifier(20, random_state=0).fit(X, y)
+    model = StreamGPClassifier(20, random_state=0, selection="ivm").fit(X, y)
     ours = scores(model.evaluate_stream((X, y)))
     theirs = probability_scores(model.predict_proba(X), y.astype(int))
     assert theirs == {name: pytest.approx(ours[name], abs=2e-4) for name in theirs}

@@ -28,7 +28,9 @@ def moons():
 
 @pytest.fixture(scope="module")
 def model(moons):
-    return StreamGPClassifier(30, kernel=RBF(), learn_hyperparameters=False, random_state=0).fit(*moons)
+    return StreamGPClassifier(
+        30, kernel=RBF(), learn_hyperparameters=False, random_state=0, selection="ivm"
+    ).fit(*moons)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +53,9 @@ def test_decisions_are_log_odds(model, moons):
 
 def test_decisions_of_many_classes_are_log_probabilities(three_classes):
     X, y = three_classes
-    model = StreamGPClassifier(30, learn_hyperparameters=False, kernel=RBF(), random_state=0).fit(X, y)
+    model = StreamGPClassifier(
+        30, learn_hyperparameters=False, kernel=RBF(), random_state=0, selection="ivm"
+    ).fit(X, y)
     decision = model.decision_function(X)
     np.testing.assert_allclose(decision, np.log(model.predict_proba(X)))
     lazy = model.decision_function(da.from_array(X, chunks=(100, 2)))
@@ -86,17 +90,19 @@ def test_wrong_numbers_are_refused(moons, parameters, message):
 
 
 def test_a_verbose_fit_tells_its_steps(moons, capsys):
-    StreamGPClassifier(10, learn_hyperparameters=False, random_state=0, verbose=1).fit(*moons)
+    StreamGPClassifier(10, learn_hyperparameters=False, random_state=0, verbose=1, selection="ivm").fit(
+        *moons
+    )
     told = capsys.readouterr().err
     assert "memory plan" in told
     assert "recipe: select: ivm" in told
-    StreamGPClassifier(10, learn_hyperparameters=False, random_state=0).fit(*moons)
+    StreamGPClassifier(10, learn_hyperparameters=False, random_state=0, selection="ivm").fit(*moons)
     assert capsys.readouterr().err == ""
 
 
 def test_a_warm_start_begins_with_the_kernel_that_was_learned(moons):
     X, _ = moons
-    model = StreamGPRegressor(30, random_state=0, warm_start=True).fit(X, np.sin(X[:, 0]))
+    model = StreamGPRegressor(30, random_state=0, warm_start=True, selection="ivm").fit(X, np.sin(X[:, 0]))
     kernel, steps = model.kernel_, len(model.history_)
     model.set_params(learn_hyperparameters=False).fit(X, np.sin(X[:, 0]))
     assert model.kernel_ == kernel
@@ -122,7 +128,9 @@ def test_pipelines_keep_the_names_that_their_steps_set(moons):
     pandas = pytest.importorskip("pandas")
     X, y = moons
     table = pandas.DataFrame(X, columns=["east", "north"])
-    steps = make_pipeline(StandardScaler(), StreamGPClassifier(20, learn_hyperparameters=False))
+    steps = make_pipeline(
+        StandardScaler(), StreamGPClassifier(20, learn_hyperparameters=False, selection="ivm")
+    )
     steps.set_output(transform="pandas").fit(table, y)
     assert steps[-1].feature_names_in_.tolist() == ["east", "north"]
 

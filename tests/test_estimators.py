@@ -28,8 +28,8 @@ REPEATED = "active rows are drawn from the rows, and repeated rows are others th
 
 @parametrize_with_checks(
     [
-        StreamGPClassifier(60),
-        StreamGPRegressor(60),
+        StreamGPClassifier(60, selection="ivm"),
+        StreamGPRegressor(60, selection="ivm"),
         StreamGPClassifier(20, **FITC),
         StreamGPRegressor(20, **FITC),
     ],
@@ -49,7 +49,7 @@ def test_classes_are_learned_from_a_store(moons, make_store, client):
     X, y = moons
     labels = np.array(["left", "right"])[y]
     path = make_store(X, labels, chunk_rows=130)
-    model = streamgp.fit_stream(path, n_active=150, random_state=0, client=client)
+    model = streamgp.fit_stream(path, n_active=150, random_state=0, client=client, selection="ivm")
     assert isinstance(model, StreamGPClassifier)
     assert model.classes_.tolist() == ["left", "right"]
     assert model.n_features_in_ == 2
@@ -63,7 +63,7 @@ def test_classes_are_learned_from_a_store(moons, make_store, client):
 def test_many_classes_are_learned_one_against_the_rest(generator, make_store):
     X = generator.standard_normal((900, 2))
     y = np.digitize(np.arctan2(*X.T), [-1.5, 0, 1.5])
-    model = streamgp.fit_stream(make_store(X, y), n_active=200, random_state=1)
+    model = streamgp.fit_stream(make_store(X, y), n_active=200, random_state=1, selection="ivm")
     p = model.predict_proba(X)
     assert p.shape == (900, 4)
     np.testing.assert_allclose(p.sum(axis=1), 1)
@@ -90,7 +90,7 @@ def test_classes_can_share_their_active_rows(generator, make_store, client):
 def test_real_targets_are_mapped_back(generator, make_store):
     X = generator.uniform(-3, 3, (800, 1))
     y = 1e4 + 500 * np.sin(X[:, 0]) + 20 * generator.standard_normal(800)
-    model = streamgp.fit_stream(make_store(X, y), n_active=100, random_state=0)
+    model = streamgp.fit_stream(make_store(X, y), n_active=100, random_state=0, selection="ivm")
     assert isinstance(model, StreamGPRegressor)
     mean, deviation = model.predict(X, return_std=True)
     assert np.sqrt(np.mean((mean - y) ** 2)) < 40
@@ -102,7 +102,13 @@ def test_real_targets_are_mapped_back(generator, make_store):
 @pytest.mark.parametrize("precision", ["float32", "float64"])
 def test_threads_cluster_and_chunkings_agree(moons, make_store, cluster_client, precision):
     X, y = moons
-    settings = {"n_active": 80, "random_state": 3, "precision": precision, "memory_budget": "64MiB"}
+    settings = {
+        "n_active": 80,
+        "selection": "ivm",
+        "random_state": 3,
+        "precision": precision,
+        "memory_budget": "64MiB",
+    }
     path = make_store(X, y, chunk_rows=100)
     model = streamgp.fit_stream(path, **settings)
     again = streamgp.fit_stream(path, client=cluster_client, **settings)
@@ -118,7 +124,7 @@ def test_threads_cluster_and_chunkings_agree(moons, make_store, cluster_client, 
 def test_predictions_are_written_to_a_store(moons, make_store, tmp_path, client):
     X, y = moons
     path = make_store(X, y)
-    model = StreamGPClassifier(50, random_state=0, client=client).fit_stream(path)
+    model = StreamGPClassifier(50, random_state=0, client=client, selection="ivm").fit_stream(path)
     model.predict_stream(path, tmp_path / "out.zarr")
     out = zarr.open_group(tmp_path / "out.zarr", mode="r")
     np.testing.assert_allclose(out["probability"][:], model.predict_proba(X), atol=1e-6)
@@ -127,7 +133,7 @@ def test_predictions_are_written_to_a_store(moons, make_store, tmp_path, client)
 
 def test_features_alone_are_enough_to_predict_real_targets(generator, tmp_path):
     X = generator.standard_normal((300, 2))
-    model = StreamGPRegressor(50, random_state=0).fit(X, X[:, 0])
+    model = StreamGPRegressor(50, random_state=0, selection="ivm").fit(X, X[:, 0])
     model.predict_stream(X, tmp_path / "out.zarr")
     out = zarr.open_group(tmp_path / "out.zarr", mode="r")
     np.testing.assert_allclose(out["mean"][:], model.predict(X))
@@ -135,7 +141,7 @@ def test_features_alone_are_enough_to_predict_real_targets(generator, tmp_path):
 
 def test_models_pickle_and_clone(moons):
     X, y = moons
-    model = StreamGPClassifier(40, kernel=RBF(3.0, 0.7), random_state=0).fit(X, y)
+    model = StreamGPClassifier(40, kernel=RBF(3.0, 0.7), random_state=0, selection="ivm").fit(X, y)
     copy = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(copy.predict_proba(X), model.predict_proba(X))
     assert clone(model).kernel == RBF(3.0, 0.7)
@@ -144,13 +150,13 @@ def test_models_pickle_and_clone(moons):
 def test_sorted_labels_do_no_harm(moons, make_store):
     X, y = moons
     order = np.argsort(y, kind="stable")
-    model = streamgp.fit_stream(make_store(X[order], y[order]), n_active=150, random_state=0)
+    model = streamgp.fit_stream(make_store(X[order], y[order]), n_active=150, random_state=0, selection="ivm")
     assert model.score(X, y) > 0.92
 
 
 def test_few_rows_are_all_used(generator):
     X = generator.standard_normal((5, 2))
-    model = StreamGPRegressor(500, random_state=0).fit(X, X[:, 0])
+    model = StreamGPRegressor(500, random_state=0, selection="ivm").fit(X, X[:, 0])
     assert sorted(model.active_rows_) == [0, 1, 2, 3, 4]
 
 
@@ -171,7 +177,7 @@ def test_few_rows_are_all_used(generator):
 )
 def test_bad_data_are_refused_with_a_remedy(moons, make, error, message):
     with pytest.raises(error, match=message):
-        streamgp.fit_stream(make(*moons), n_active=10)
+        streamgp.fit_stream(make(*moons), n_active=10, selection="ivm")
 
 
 @pytest.mark.parametrize(
@@ -200,19 +206,21 @@ def test_bad_parameters_are_refused_with_a_remedy(moons, parameters, error, mess
 def test_more_than_1000_labels_are_refused_as_classes(generator):
     X = generator.standard_normal((3000, 2))
     with pytest.raises(TargetError, match="more than 1000"):
-        streamgp.fit_stream((X, np.arange(3000)), task="classification")
+        streamgp.fit_stream((X, np.arange(3000)), task="classification", selection="ivm")
 
 
 def test_a_split_feature_axis_warns_and_works(moons, make_store):
     X, y = moons
     with pytest.warns(DataWarning, match="rechunk"):
-        model = streamgp.fit_stream(make_store(X, y, chunks=(100, 1)), n_active=60, random_state=0)
-    whole = streamgp.fit_stream(make_store(X, y), n_active=60, random_state=0)
+        model = streamgp.fit_stream(
+            make_store(X, y, chunks=(100, 1)), n_active=60, random_state=0, selection="ivm"
+        )
+    whole = streamgp.fit_stream(make_store(X, y), n_active=60, random_state=0, selection="ivm")
     np.testing.assert_array_equal(model.predict_proba(X), whole.predict_proba(X))
 
 
 def test_other_features_than_fitted_are_refused(moons, make_store):
-    model = StreamGPClassifier(20, random_state=0).fit(*moons)
+    model = StreamGPClassifier(20, random_state=0, selection="ivm").fit(*moons)
     with pytest.raises(ParameterError, match="3 features, but the model was fitted to 2"):
         model.evaluate_stream((np.ones((10, 3)), np.ones(10)))
 
@@ -221,7 +229,7 @@ def test_other_features_than_fitted_are_refused(moons, make_store):
 def test_saved_models_predict_the_same_without_the_data(moons, tmp_path, name):
     X, y = moons
     labels = np.array(["left", "right"])[y]
-    model = StreamGPClassifier(60, random_state=0).fit(X, labels)
+    model = StreamGPClassifier(60, random_state=0, selection="ivm").fit(X, labels)
     model.save(tmp_path / name)
     copy = streamgp.load(tmp_path / name)
     assert isinstance(copy, StreamGPClassifier)
@@ -231,7 +239,7 @@ def test_saved_models_predict_the_same_without_the_data(moons, tmp_path, name):
     assert copy.likelihood_ == model.likelihood_
     assert copy.n_active == 60
     assert copy.history_ == model.history_
-    regressor = StreamGPRegressor(40, random_state=0).fit(X, X[:, 0] ** 2)
+    regressor = StreamGPRegressor(40, random_state=0, selection="ivm").fit(X, X[:, 0] ** 2)
     regressor.save(tmp_path / ("r" + name))
     np.testing.assert_array_equal(streamgp.load(tmp_path / ("r" + name)).predict(X), regressor.predict(X))
 
@@ -239,12 +247,12 @@ def test_saved_models_predict_the_same_without_the_data(moons, tmp_path, name):
 def test_dask_in_dask_out(moons):
     X, y = moons
     lazy = da.from_array(X, chunks=(500, 1))
-    model = StreamGPClassifier(60, random_state=0).fit(X, y)
+    model = StreamGPClassifier(60, random_state=0, selection="ivm").fit(X, y)
     for predict in (model.predict, model.predict_proba):
         found = predict(lazy)
         assert isinstance(found, da.Array)
         np.testing.assert_allclose(found.compute(), predict(X), atol=1e-12)
-    regressor = StreamGPRegressor(60, random_state=0).fit(X, X[:, 0])
+    regressor = StreamGPRegressor(60, random_state=0, selection="ivm").fit(X, X[:, 0])
     mean, deviation = regressor.predict(lazy, return_std=True)
     np.testing.assert_allclose(mean.compute(), regressor.predict(X), atol=1e-9)
     np.testing.assert_allclose(deviation.compute(), regressor.predict(X, return_std=True)[1], atol=1e-9)
@@ -253,5 +261,5 @@ def test_dask_in_dask_out(moons):
 
 def test_decisions_by_mean_are_those_by_probability(moons):
     X, y = moons
-    model = StreamGPClassifier(60, random_state=0).fit(X, y)
+    model = StreamGPClassifier(60, random_state=0, selection="ivm").fit(X, y)
     np.testing.assert_array_equal(model.predict(X), model.classes_[model.predict_proba(X).argmax(axis=1)])

@@ -37,8 +37,11 @@ def rows(generator):
             {"class_weight": "balanced", "selection": "pass"},
             "class_weight goes only with inference=.fitc. or .local., or selection",
         ),
-        ({"scratch": "somewhere"}, "scratch goes only with inference='fitc'"),
-        ({"learn_hyperparameters": "passes"}, "learn_hyperparameters='passes' .* inference='fitc'"),
+        ({"selection": "ivm", "scratch": "somewhere"}, "scratch goes only with inference='fitc'"),
+        (
+            {"selection": "ivm", "learn_hyperparameters": "passes"},
+            "learn_hyperparameters='passes' .* inference='fitc'",
+        ),
         (
             {"inference": "fitc", "multiclass": "per_class"},
             "multiclass='per_class' .* inference='adf' or 'ep'",
@@ -140,7 +143,7 @@ def test_a_model_tells_its_recipe(rows, tmp_path, selection, inference, recipe):
 def test_predicting_takes_nothing_from_a_random_state(rows):
     X, y = rows
     state = np.random.RandomState(3)
-    model = StreamGPClassifier(10, learn_hyperparameters=False, random_state=state).fit(X, y)
+    model = StreamGPClassifier(10, learn_hyperparameters=False, random_state=state, selection="ivm").fit(X, y)
     before = state.get_state()[1].copy()
     model.predict(X)
     model.predict_proba(X)
@@ -149,7 +152,7 @@ def test_predicting_takes_nothing_from_a_random_state(rows):
 
 def test_predicting_needs_no_settings_of_the_fit(rows):
     X, y = rows
-    model = StreamGPClassifier(10, learn_hyperparameters=False, random_state=0).fit(X, y)
+    model = StreamGPClassifier(10, learn_hyperparameters=False, random_state=0, selection="ivm").fit(X, y)
     expected = model.predict_proba(X)
     model.set_params(selection="none of them", n_active=-1)
     np.testing.assert_array_equal(model.predict_proba(X), expected)
@@ -197,7 +200,9 @@ def test_fields_of_kernels_and_settings_are_parameters():
 
 def test_a_grid_search_reaches_the_lengthscale(rows):
     X, y = rows
-    model = StreamGPClassifier(30, kernel=RBF(5.0, 1.0), learn_hyperparameters=False, random_state=0)
+    model = StreamGPClassifier(
+        30, kernel=RBF(5.0, 1.0), learn_hyperparameters=False, random_state=0, selection="ivm"
+    )
     search = GridSearchCV(model, {"kernel__lengthscale": [1e-3, 1.0]}, cv=2).fit(X, y)
     assert search.best_params_ == {"kernel__lengthscale": 1.0}
 

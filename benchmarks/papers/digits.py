@@ -49,6 +49,7 @@ def classifier(n_active: int, options: Options, **parameters: Any) -> StreamGPCl
     """The model that the options ask for; without rows to stop early by, which the papers do not have."""
     kernel = fixed_kernel(options)
     settings = {
+        "selection": "ivm",
         "kernel": kernel,
         "learn_hyperparameters": kernel is None,
         "validation": False,

@@ -21,8 +21,8 @@ from streamgp.settings import ADF, FITC
 SIZES = (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50, 64, 80, 100, 128, 160, 200)
 ENOUGH = 15.0
 CURVES: dict[str, dict[str, Any]] = {
-    "ivm": {"inference": ADF(calibrate=False)},
-    "fitc_on_ivm": {"inference": FITC(residual=1.0, power=1.0, learn_inducing=False)},
+    "ivm": {"inference": ADF(calibrate=False), "selection": "ivm"},
+    "fitc_on_ivm": {"inference": FITC(residual=1.0, power=1.0, learn_inducing=False), "selection": "ivm"},
     "fitc": {"inference": FITC(residual=1.0, power=1.0, learn_inducing=True), "selection": "kmeans"},
 }
 

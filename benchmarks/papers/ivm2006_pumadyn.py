@@ -53,6 +53,7 @@ def rows(options: Options) -> Rows:
                 validation=False,
                 memory_budget=options.memory_budget,
                 random_state=options.seed,
+                selection="ivm",
             )
             row = measured(model, split_of(arrays, number).drawn(options.rows))
             error = round(row["rmse"] ** 2, 5)

@@ -46,6 +46,7 @@ def fit_row(stores: Stores, n_active: int, options: Options) -> Row:
         validation=False,
         memory_budget=options.memory_budget,
         random_state=0,
+        selection="ivm",
     )
     row = measured(model, stores)
     return {

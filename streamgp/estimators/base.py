@@ -154,9 +154,9 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        n_active: int = 500,
+        n_active: int | Literal["auto"] = "auto",
         *,
-        selection: str | Selection = "ivm",
+        selection: str | Selection = "auto",
         inference: str | Inference = "auto",
         kernel: Kernel | None = None,
         likelihood: Likelihood | None = None,

@@ -48,6 +48,10 @@ def check_model_record(header: Mapping[str, Any], arrays: Arrays) -> None:
     _require(bool(np.all(arrays["scale"] > 0)), "a scale is not above zero")
     _shape(arrays, "active_rows", 1, "iu")
     n_heads = len(header["calibrations"])
+    combination = header.get("combination", [])
+    _require(len(combination) in (0, n_heads), "its combination is not one for each head")
+    for each in combination:
+        _require(_numbers(each, 4, "combination")[0] > 0.0, "a scale of its combination is not above 0")
     for number, calibration in enumerate(header["calibrations"]):
         mean_scale, _, variance_scale, _ = _numbers(calibration, 4, "calibrations")
         _require(mean_scale > 0 and variance_scale >= 0, f"the calibration of head {number} is not positive")

@@ -100,13 +100,14 @@ def calibrate_points(
     likelihood: JointLikelihood | Likelihood,
     targets: FloatArray,
     latent: FloatArray,
+    weights: FloatArray,
     *,
     with_offsets: bool,
 ) -> tuple[Calibration, ...]:
     """One scale for all latent functions and, if asked for, an offset for each: of points without variance.
 
-    L = Σ log p(y | s f + o),  dL/dlog s = Σ_c g_c s f_c,  dL/do_c = Σ g_c,  g the gradient of log p
-    Shapes: targets (n,), latent f (n, k) → k calibrations.  Cost: some tens of O(n k).
+    L = Σ w log p(y | s f + o),  dL/dlog s = Σ_c w g_c s f_c,  dL/do_c = Σ w g_c,  g the gradient of log p
+    Shapes: targets and weights w (n,), latent f (n, k) → k calibrations.  Cost: some tens of O(n k).
     """
     n_functions = latent.shape[1]
     free = np.append(1.0, np.full(n_functions, float(with_offsets)))
@@ -114,15 +115,15 @@ def calibrate_points(
     def objective(vector: FloatArray) -> tuple[float, FloatArray]:
         stretched = np.exp(vector[0]) * latent
         terms = likelihood.mode_terms(targets, stretched + vector[1:])
-        by_scale = float(np.sum(terms.gradient * stretched))
-        gradient = np.append(by_scale, terms.gradient.sum(axis=0))
+        slopes = weights[:, None] * terms.gradient
+        gradient = np.append(np.sum(slopes * stretched), slopes.sum(axis=0))
         doubt = 0.5 * _PRIOR_PRECISION * float(vector @ vector)
-        return doubt - float(terms.log_density.sum()), (_PRIOR_PRECISION * vector - gradient) * free
+        return doubt - float(weights @ terms.log_density), (_PRIOR_PRECISION * vector - gradient) * free
 
     bounds = [_BOUNDS[0], *([_BOUNDS[1]] * n_functions)]
     found = minimize(objective, np.zeros(1 + n_functions), jac=True, method="L-BFGS-B", bounds=bounds)
     scale, offsets = float(np.exp(found.x[0])), found.x[1:]
-    density = -(found.fun - 0.5 * _PRIOR_PRECISION * float(found.x @ found.x)) / len(targets)
+    density = -(found.fun - 0.5 * _PRIOR_PRECISION * float(found.x @ found.x)) / weights.sum()
     return tuple(Calibration(scale, float(offset), scale**2, float(density)) for offset in offsets)
 
 

@@ -10,6 +10,7 @@ from streamgp.arrays import IntArray
 from streamgp.data import ClassTargets, RealTargets, Standardizer, Targets
 from streamgp.likelihoods import likelihood_from_json
 from streamgp.posterior.believed import believed, check_model_record
+from streamgp.posterior.calibration import Calibration
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive, class_predictive
 from streamgp.posterior.snapshot import Snapshot
 
@@ -34,6 +35,7 @@ class Model:
         """JSON and arrays for the disk; of the training data only what the posterior itself holds."""
         header, arrays = self.snapshot.to_record()
         header["likelihoods"] = [likelihood.to_json() for likelihood in self.predictive.likelihoods]
+        header["combination"] = [list(each) for each in getattr(self.predictive, "combination", ())]
         if self.feature_names is not None:
             header["feature_names"] = list(self.feature_names)
         if self.column_recipe is not None:
@@ -69,10 +71,10 @@ class Model:
         targets: Targets
         predictive: ClassPredictive | RealPredictive
         if "classes" in arrays:
-            targets, predictive = (
-                ClassTargets(arrays["classes"]),
-                class_predictive(likelihoods, len(arrays["classes"])),
-            )
+            # Models of the first version have no combination.
+            combination = tuple(Calibration(*each) for each in header.get("combination", ()))
+            targets = ClassTargets(arrays["classes"])
+            predictive = class_predictive(likelihoods, len(targets.classes), combination)
         else:
             targets = RealTargets(*header["targets"], *likelihoods[0].domain)
             predictive = RealPredictive(likelihoods[0], targets)

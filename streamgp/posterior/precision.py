@@ -48,7 +48,9 @@ def choose_dtype(precision: Precision, snapshot: Snapshot, probe: FloatArray, n_
     assert single.variance is not None
     assert double.variance is not None
     variance_error = np.abs(single.variance - double.variance) / np.maximum(double.variance, 1e-300)
-    mean_error = np.abs(single.mean - double.mean) / np.sqrt(np.maximum(double.variance, 1e-300))
+    # A mode has no variance: its means are judged by the scale of a likelihood, which is 1.
+    spread = np.sqrt(np.where(double.variance > 0.0, double.variance, 1.0))
+    mean_error = np.abs(single.mean - double.mean) / spread
     if variance_error.max() > VARIANCE_TOLERANCE or mean_error.max() > MEAN_TOLERANCE:
         logger.info(
             "float64 passes: on %d probe rows float32 errs by %.0f%% in variance, %.2f deviations in mean",

@@ -12,6 +12,7 @@ from scipy.special import logsumexp
 from streamgp.arrays import BoolArray, FloatArray
 from streamgp.data import RealTargets
 from streamgp.likelihoods import Gaussian, JointLikelihood, Likelihood, Logit, Probit
+from streamgp.posterior.calibration import Calibration
 from streamgp.posterior.snapshot import Marginals
 
 
@@ -20,10 +21,12 @@ class ClassPredictive:
     """Class probabilities: of two classes by one head, of k > 2 by one head each, against the rest.
 
     log p(class j) = log P(y = +1 | head j) − log Σ_i P(y = +1 | head i)   [IVM2003 section 4, normalised]
-    One likelihood per head: biases differ from class to class.
+    with a combination: log p(class j) = s z_j + o_j − log Σ_i exp(s z_i + o_i),  z the log odds of each head
+    One likelihood per head: biases differ from class to class. ``combination`` has s and o of each.
     """
 
     likelihoods: tuple[Any, ...]
+    combination: tuple[Calibration, ...] = ()
 
     @property
     def n_classes(self) -> int:
@@ -46,24 +49,36 @@ class ClassPredictive:
         """Log probability of every class.  Shapes: marginals (c, heads) → (c, classes)."""
         mean, variance = marginals
         assert variance is not None
-        positive = np.ones(len(mean))
-        columns = [
-            likelihood.log_predictive_density(positive, mean[:, head], variance[:, head])
-            for head, likelihood in enumerate(self.likelihoods)
-        ]
-        if len(columns) == 1:
-            negative = self.likelihoods[0].log_predictive_density(-positive, mean[:, 0], variance[:, 0])
-            return np.column_stack([negative, columns[0]])
-        joint = np.column_stack(columns)
+        joint = self._log_heads(1.0, mean, variance)
+        if joint.shape[1] == 1:
+            return np.column_stack([self._log_heads(-1.0, mean, variance), joint])
+        if self.combination:
+            scales, offsets, *_ = np.array(self.combination).T
+            joint = scales * (joint - self._log_heads(-1.0, mean, variance)) + offsets
         normalised: FloatArray = joint - logsumexp(joint, axis=1, keepdims=True)
         return normalised
+
+    def log_odds(self, marginals: Marginals) -> FloatArray:
+        """Log odds of every class against the rest.  Shapes: marginals (c, heads) → (c, heads)."""
+        mean, variance = marginals
+        assert variance is not None
+        return self._log_heads(1.0, mean, variance) - self._log_heads(-1.0, mean, variance)
+
+    def _log_heads(self, sign: float, mean: FloatArray, variance: FloatArray) -> FloatArray:
+        """Log P(y = sign) by each head, (c, heads)."""
+        signs = np.full(len(mean), sign)
+        columns = [
+            likelihood.log_predictive_density(signs, mean[:, head], variance[:, head])
+            for head, likelihood in enumerate(self.likelihoods)
+        ]
+        return np.column_stack(columns)
 
 
 @dataclass(frozen=True)
 class JointPredictive(ClassPredictive):
     """Class probabilities by one likelihood of all latent functions together."""
 
-    classes: int
+    classes: int = 2
 
     @property
     def n_classes(self) -> int:
@@ -84,11 +99,13 @@ class JointPredictive(ClassPredictive):
         return likelihood.log_probabilities(mean, variance)
 
 
-def class_predictive(likelihoods: tuple[Any, ...], n_classes: int) -> ClassPredictive:
+def class_predictive(
+    likelihoods: tuple[Any, ...], n_classes: int, combination: tuple[Calibration, ...] = ()
+) -> ClassPredictive:
     """The predictive of one joint likelihood, or of one likelihood for each latent function."""
     if isinstance(likelihoods[0], JointLikelihood):
-        return JointPredictive(likelihoods, n_classes)
-    return ClassPredictive(likelihoods)
+        return JointPredictive(likelihoods, classes=n_classes)
+    return ClassPredictive(likelihoods, combination)
 
 
 class RealPrediction(NamedTuple):

@@ -11,7 +11,7 @@ import numpy as np
 from streamgp.arrays import Array, FloatArray, IntArray
 from streamgp.inference.active_set import ActiveSet, left_out_marginals, refresh_factor
 from streamgp.kernels import Kernel
-from streamgp.likelihoods import Gaussian, JointLikelihood
+from streamgp.likelihoods import Gaussian, JointLikelihood, Likelihood, Softmax
 from streamgp.passes.candidates import is_among
 from streamgp.posterior.calibration import (
     Calibration,
@@ -20,14 +20,15 @@ from streamgp.posterior.calibration import (
     calibrate_noise,
     calibrate_points,
 )
-from streamgp.training.heads import inducing_of
+from streamgp.posterior.predictive import ClassPredictive
+from streamgp.training.heads import snapshot_of
 from streamgp.training.judge import is_better, marginals_in_memory
 from streamgp.training.local import LocalSweeps, block_store, left_out_blocks
 from streamgp.training.problem import Problem
 from streamgp.training.stage import Draft, Stage, once
 
 CALIBRATION_ROWS = 10_000
-FEWEST_TO_CALIBRATE = 20
+FEWEST_TO_CALIBRATE = 100
 FOLDS = 5
 
 
@@ -51,6 +52,53 @@ def _calibrated(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
     return replace(draft, calibrations=tuple(calibrations)), {"left_out_log_density": density}
 
 
+def combination() -> Stage:
+    """Combine heads of one class against the rest: scale and offsets of their log odds, by rows held out."""
+
+    def work(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
+        held_out = problem.held_out
+        if len(held_out.rows) < FEWEST_TO_CALIBRATE:
+            return draft, {}
+        snapshot, predictive = snapshot_of(draft), ClassPredictive(draft.likelihoods)
+        marginals = marginals_in_memory(snapshot, held_out.features, problem)
+        codes = held_out.targets.astype(np.intp)
+        plain = predictive.log_probabilities(marginals)[np.arange(len(codes)), codes]
+        found, densities = _kept(problem, Softmax(), predictive.log_odds(marginals), held_out.targets, plain)
+        told = {"held_out_log_loss": -float(densities.mean()), "uncombined": -float(plain.mean())}
+        return replace(draft, combination=found or ()), told
+
+    return once("combine", work)
+
+
+def _kept(
+    problem: Problem,
+    likelihood: Likelihood | JointLikelihood,
+    latent: FloatArray,
+    targets: FloatArray,
+    plain: FloatArray,
+) -> tuple[tuple[Calibration, ...] | None, FloatArray]:
+    """Scale, or scale and offsets, as far as cross-validation gains by them; and the log densities then.
+
+    A gain is more than a standard error. Rows held out count as often as they would in the fit.
+    Shapes: latent (n, k) of the rows held out, targets and plain (n,).
+    """
+    held_out = problem.held_out
+    weights = problem.weights.of_rows(held_out.rows, held_out.targets)
+    # Keys are random: every fold has rows of everywhere.
+    folds = np.argsort(np.argsort(held_out.keys, kind="stable")) % FOLDS
+    best, found = plain, None
+    for with_offsets in (False, True):
+        fit = partial(calibrate_points, likelihood, with_offsets=with_offsets)
+        densities = np.empty(len(targets))
+        for fold in range(FOLDS):
+            here = folds == fold
+            own = fit(targets[~here], latent[~here], weights[~here])
+            densities[here] = likelihood.mode_terms(targets[here], _applied(own, latent[here])).log_density
+        if is_better(weights * densities, weights * best):
+            best, found = densities, fit(targets, latent, weights)
+    return found, best
+
+
 def point_calibration() -> Stage:
     """Scale and offsets of a mode by rows held out; each is kept only if cross-validation gains by it."""
     return once("calibrate", _calibrated_points)
@@ -58,34 +106,21 @@ def point_calibration() -> Stage:
 
 def _calibrated_points(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
     held_out, [likelihood] = problem.held_out, draft.likelihoods
-    assert draft.sweeps is not None
     if len(held_out.rows) < FEWEST_TO_CALIBRATE:
         return draft, {"temperature": 1.0}
-    snapshot = draft.sweeps.snapshot(draft.kernel, inducing_of(draft), draft.calibrations)
-    latent = marginals_in_memory(snapshot, held_out.features, problem).mean
+    latent = marginals_in_memory(snapshot_of(draft), held_out.features, problem).mean
     is_joint = isinstance(likelihood, JointLikelihood)
     targets = held_out.targets if is_joint else problem.head_targets(held_out.targets, 0)
-    # Keys are random: every fold has rows of everywhere.
-    folds = np.argsort(np.argsort(held_out.keys, kind="stable")) % FOLDS
-    best, found = likelihood.mode_terms(targets, latent).log_density, draft.calibrations
-    plain = best
-    # One number is worth having if it gains anything, one for each class only if that is no chance.
-    for with_offsets, errors in ((False, 0.0), (True, 1.0)):
-        fit = partial(calibrate_points, likelihood, with_offsets=with_offsets)
-        densities = np.empty(len(targets))
-        for fold in range(FOLDS):
-            here = folds == fold
-            own = fit(targets[~here], latent[~here])
-            densities[here] = likelihood.mode_terms(targets[here], _applied(own, latent[here])).log_density
-        if is_better(densities, best, errors):
-            best, found = densities, fit(targets, latent)
+    plain = likelihood.mode_terms(targets, latent).log_density
+    found, densities = _kept(problem, likelihood, latent, targets, plain)
+    calibrations = found or draft.calibrations
     told = {
-        "temperature": 1.0 / found[0].mean_scale,
-        "offsets": [one.mean_offset for one in found],
-        "held_out_log_loss": -float(best.mean()),
+        "temperature": 1.0 / calibrations[0].mean_scale,
+        "offsets": [one.mean_offset for one in calibrations],
+        "held_out_log_loss": -float(densities.mean()),
         "uncalibrated": -float(plain.mean()),
     }
-    return replace(draft, calibrations=found), told
+    return replace(draft, calibrations=calibrations), told
 
 
 def _applied(calibrations: tuple[Calibration, ...], latent: FloatArray) -> FloatArray:

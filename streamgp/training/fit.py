@@ -8,6 +8,7 @@ import platform
 import time
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -40,6 +41,7 @@ from streamgp.training.problem import Problem, draw_sample, pass_settings
 from streamgp.training.recipe import BY_CRITERION, Choices, Traits, compose, resolve
 from streamgp.training.scrutiny import judged_by_baseline, warn_of_outliers
 from streamgp.training.stage import Draft, History, Recipe, describe, run
+from streamgp.training.trial import settle, trial_folder
 from streamgp.training.weights import check_classes, row_weights
 
 logger = logging.getLogger(__name__)
@@ -61,10 +63,20 @@ def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
     """A model of the rows."""
     settings = replace(settings, progress=Progress.of(settings.progress))
     refuse_impossible(settings.memory_budget)
+    started = time.monotonic()
     with ExitStack() as stack:
         if settings.checkpoint is not None:
             stack.enter_context(CheckpointFolder(Path(settings.checkpoint)).held())
-        problem, recipe, draft = begin(rows, task, settings)
+        plan, prepared = _prepared(rows, task, settings)
+        trial = None
+        if settings.method_is_open or settings.size_is_open:
+            identity = {"data": _data_identity(prepared), "parameters": _parameter_identity(settings)}
+            planned = partial(plan_fit, rows, heads=n_heads(prepared.targets))
+            settings, trial = settle(prepared, plan, settings, identity, fit, planned)
+            plan = planned(settings)
+            logger.info("memory plan\n%s", plan)
+            prepared = replace(prepared, rows=rows.cut(plan.span_rows))
+        problem, recipe, draft = _composed(plan, prepared, settings, started)
         folder = None
         if settings.checkpoint is not None:
             folder = CheckpointFolder(Path(settings.checkpoint), identity=_identity(problem))
@@ -74,23 +86,33 @@ def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
             problem = replace(problem, scratch=stack.enter_context(space))
         draft, history = run(recipe, problem, draft, folder)
         model = _model(problem, draft)
-        return Fitted(model, judged_by_baseline(problem, model, history), describe(recipe), _about(problem))
+        history, words = judged_by_baseline(problem, model, history), describe(recipe)
+        if trial is not None:
+            history, words = (trial.entry(), *history), f"{words} ({trial.sentence()})"
+        return Fitted(model, history, words, _about(problem))
 
 
 def resumed_seed(checkpoint: Any) -> int | None:
     """The seed of the fit that a checkpoint folder holds: it goes on with the same random draws."""
     if checkpoint is None:
         return None
-    identity = CheckpointFolder(Path(checkpoint)).stored_identity() or {}
+    folders = (CheckpointFolder(Path(checkpoint)), trial_folder(checkpoint))
+    identity = next((found for folder in folders if (found := folder.stored_identity())), {})
     seed = str(identity.get("parameters", {}).get("seed", ""))
     return int(seed) if seed.isdigit() else None
 
 
 def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recipe, Draft]:
-    """Plan, read all rows once, and compose: the problem, the stages, and the draft that they start from."""
+    """Plan, read all rows once, and compose; nothing is open in these settings."""
     started = time.monotonic()
-    plan, prepared = _prepared(rows, task, settings)
-    heads = n_heads(prepared.targets)
+    return _composed(*_prepared(rows, task, settings), settings, started)
+
+
+def _composed(
+    plan: MemoryPlan, prepared: Prepared, settings: FitSettings, started: float
+) -> tuple[Problem, Recipe, Draft]:
+    """Draw the sample and compose: the problem, the stages, and the draft that they start from."""
+    rows, heads = prepared.rows, n_heads(prepared.targets)
     traits = traits_of(prepared, plan)
     choices, recipe = resolve(settings, traits), compose(settings, traits)
     logger.info("recipe: %s", describe(recipe))
@@ -154,8 +176,10 @@ def _prepared(rows: Rows, task: Task, settings: FitSettings) -> tuple[MemoryPlan
     """The plan and the rows that it reads; with many classes the plan is made again once they are known."""
     if settings.kernel is not None:
         settings.kernel.check_features(rows.n_features)
-    plan = plan_fit(rows, settings)
-    logger.info("memory plan\n%s", plan)
+    is_open = settings.method_is_open or settings.size_is_open
+    plan = plan_fit(rows, replace(settings, n_active=1, learning=False) if is_open else settings)
+    if not is_open:
+        logger.info("memory plan\n%s", plan)
     if is_cold():
         logger.info("compiling numerics: once on this machine, up to half a minute")
     task = task_of(task, settings.likelihood)
@@ -164,7 +188,7 @@ def _prepared(rows: Rows, task: Task, settings: FitSettings) -> tuple[MemoryPlan
         refuse_for_real_targets(settings)
         prepared = replace(prepared, targets=_encoding(prepared.targets, settings.likelihood))
     heads = n_heads(prepared.targets)
-    if heads > 1:
+    if heads > 1 and not is_open:
         plan = plan_fit(rows, settings, heads)
         prepared = replace(prepared, rows=rows.cut(plan.span_rows))
         logger.info("memory plan for %d classes\n%s", heads, plan)
@@ -235,7 +259,7 @@ def _model(problem: Problem, draft: Draft) -> Model:
     if isinstance(prepared.targets, RealTargets):
         predictive = RealPredictive(draft.likelihoods[0], prepared.targets)
     else:
-        predictive = class_predictive(draft.likelihoods, problem.n_heads)
+        predictive = class_predictive(draft.likelihoods, problem.n_heads, draft.combination)
     sets = [draft.actives[heads[0]] for heads in problem.groups]
     rows = np.concatenate([active.rows[: active.count] for active in sets])
     # Inducing inputs that are no rows of the store are not named among them.
@@ -262,27 +286,35 @@ def _about(problem: Problem) -> dict[str, Any]:
 
 def _identity(problem: Problem) -> dict[str, Any]:
     """What must be the same for a checkpoint to be continued: data, parameters, plan."""
-    settings, summary, plan = problem.settings, problem.prepared.summary, problem.plan
-    parameters = {
-        field.name: _in_words(getattr(settings, field.name))
-        for field in dataclasses.fields(settings)
-        if field.name not in NOT_IDENTITY
-    }
+    plan = problem.plan
     return {
-        "data": {
-            "rows": summary.n_rows,
-            "features": problem.n_features,
-            "dtype": str(problem.prepared.rows.features.dtype),
-            "features_checksum": f"{summary.checksums[0]:016x}",
-            "targets_checksum": f"{summary.checksums[1]:016x}",
-            "labels": {str(label): count for label, count in summary.labels.items()},
-        },
-        "parameters": parameters,
+        "data": _data_identity(problem.prepared),
+        "parameters": _parameter_identity(problem.settings),
         "plan": {
             "rows_per_block": plan.rows_per_block,
             "span_rows": problem.prepared.rows.span_rows,
             "candidates": plan.n_candidates,
         },
+    }
+
+
+def _data_identity(prepared: Prepared) -> dict[str, Any]:
+    summary = prepared.summary
+    return {
+        "rows": summary.n_rows,
+        "features": prepared.rows.n_features,
+        "dtype": str(prepared.rows.features.dtype),
+        "features_checksum": f"{summary.checksums[0]:016x}",
+        "targets_checksum": f"{summary.checksums[1]:016x}",
+        "labels": {str(label): count for label, count in summary.labels.items()},
+    }
+
+
+def _parameter_identity(settings: FitSettings) -> dict[str, Any]:
+    return {
+        field.name: _in_words(getattr(settings, field.name))
+        for field in dataclasses.fields(settings)
+        if field.name not in NOT_IDENTITY
     }
 
 

@@ -82,6 +82,14 @@ def make_snapshot(draft: Draft) -> Snapshot:
     return Snapshot(draft.kernel, inputs[0] if shared else np.concatenate(inputs), tuple(heads))
 
 
+def snapshot_of(draft: Draft) -> Snapshot:
+    """The posterior of a draft in float64: of inference over all rows where there was any."""
+    if draft.sweeps is None:
+        return make_snapshot(draft)
+    found: Snapshot = draft.sweeps.snapshot(draft.kernel, inducing_of(draft), draft.calibrations)
+    return found
+
+
 def propagate(kernel: Kernel, likelihood: Likelihood, active: ActiveSet, tolerance: float) -> Propagated:
     """Expectation propagation on an active set, from the sites it has."""
     gram = kernel.gram(active.inputs[: active.count]).astype(np.float64, copy=False)

@@ -9,6 +9,7 @@ import numpy as np
 from streamgp.arrays import Array, FloatArray
 from streamgp.inference.local.snapshot import LocalSnapshot, marginals_side_by_side
 from streamgp.likelihoods import Likelihood
+from streamgp.passes import PassSettings
 from streamgp.passes.blas import single_threaded_blas
 from streamgp.passes.run import available_threads
 from streamgp.posterior import Marginals, Snapshot
@@ -28,7 +29,8 @@ def marginals_in_memory(
     Shapes: rows (n, p) → (n, heads) each.  Cost: O(n d (p + d)) a head, blocks side by side.
     """
     if isinstance(snapshot, LocalSnapshot):
-        assert problem is not None
+        if problem is None:
+            return marginals_side_by_side(snapshot, rows, PassSettings(BLOCK, available_threads()))
         return marginals_side_by_side(snapshot, problem.inputs(rows), problem.pass_settings)
     mean, variance = np.empty((2, len(rows), len(snapshot.heads)))
 

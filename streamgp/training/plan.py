@@ -16,6 +16,7 @@ from streamgp.errors import BudgetError
 from streamgp.inference.criterion import TILE_ROWS
 from streamgp.inference.criterion import workspace_bytes as criterion_bytes
 from streamgp.inference.inducing.heads import heads_bytes, inducing_bytes
+from streamgp.inference.inducing.mode import mode_block_bytes, search_bytes
 from streamgp.inference.inducing.slopes import evidence_bytes
 from streamgp.inference.local.heads import COLUMNS, local_bytes
 from streamgp.inference.local.snapshot import local_snapshot_bytes
@@ -343,7 +344,7 @@ def _criterion_bytes(demand: Demand, workers: int) -> int:
 def _model_bytes(demand: Demand) -> int:
     """What a pass needs; factor and two matrices of scratch for one head at a time, hottest candidates."""
     d, p = demand.n_active, demand.rows.n_features
-    if demand.fitted:
+    if demand.fitted or demand.joint_classes:
         return _pass_model_bytes(demand)
     return _pass_model_bytes(demand) + 3 * 8 * d * d + 8 * min(HOT_ROWS, demand.rows.n_rows) * (4 * p + d)
 
@@ -355,7 +356,9 @@ def _pass_model_bytes(demand: Demand) -> int:
     if demand.fitted:
         return snapshot
     again = heads * d * POOL_COPIES * demand.rows.feature_bytes()
-    if demand.n_at_once:
+    if demand.joint_classes:
+        snapshot = search_bytes(d, p, demand.joint_classes, demand.itemsize)
+    elif demand.n_at_once:
         # Sweeps come after the selection, and end before the model is made of their moments.
         finished = snapshot + heads * (8 + demand.itemsize) * d * d
         snapshot = max(finished, inducing_bytes(d, p, heads, demand.n_at_once, demand.itemsize))
@@ -370,7 +373,7 @@ def _candidate_bytes(demand: Demand, n_active: int, itemsize: int) -> int:
     Inputs as stored: the sample with the rows held out (one for every four), the pool of every head while it
     is merged; standardised: of one head. Stubs are kept for one head at a time, unless heads share rows.
     """
-    stubs = itemsize * n_active * (demand.n_heads if demand.shared else 1)
+    stubs = 0 if demand.joint_classes else itemsize * n_active * (demand.n_heads if demand.shared else 1)
     stored = demand.rows.feature_bytes() * (1.25 + demand.n_heads * POOL_COPIES)
     scalars = 8 * (16 + 3 * demand.n_heads * (3 + demand.n_heads))
     return int(stored) + itemsize * demand.rows.n_features + stubs + scalars
@@ -383,7 +386,10 @@ def _block_bytes(demand: Demand, rows: int) -> int:
     sizes = (demand.n_inputs, p, demand.n_heads, demand.itemsize)
     block = workspace_bytes(demand.kernel, rows, *sizes) + demand.likelihood_bytes(rows)
     shape = (demand.kernel, rows, demand.n_active, p)
-    if demand.n_at_once:
+    if demand.joint_classes and not demand.fitted:
+        sizes = (demand.n_active, p, demand.joint_classes, demand.itemsize)
+        block = mode_block_bytes(demand.kernel, rows, *sizes) + demand.likelihood_bytes(rows)
+    elif demand.n_at_once:
         swept = heads_bytes(*shape, demand.n_heads, demand.n_at_once, demand.itemsize)
         block = max(block, swept + demand.likelihood_bytes(rows))
     if demand.with_slopes:

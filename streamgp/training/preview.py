@@ -1,7 +1,12 @@
-"""What a fit would do: its recipe and its memory, from a look at a few spans of the rows."""
+"""What a fit would do: its recipe and its memory, from a look at a few spans of the rows.
+
+Where a trial will decide, there is a line for every method that it may choose, and the memory of the dearest.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,6 +20,7 @@ from streamgp.training.prepare import prepare
 from streamgp.training.problem import pass_settings
 from streamgp.training.recipe import compose
 from streamgp.training.stage import describe
+from streamgp.training.trial import possible
 
 LOOKS = 8
 """Spans that are looked at, evenly spread: rows of a store may be sorted."""
@@ -31,13 +37,17 @@ class Preview(NamedTuple):
 
 def preview(rows: Rows, task: Task, settings: FitSettings) -> Preview:
     """The recipe and the plan of a fit; classes that the spans looked at do not show are not counted."""
-    memory = plan_fit(rows, settings)
+    is_open = settings.method_is_open or settings.size_is_open
+    memory = plan_fit(rows, replace(settings, n_active=1, learning=False) if is_open else settings)
     cut = rows.cut(memory.span_rows)
     spans = list(cut.spans())
     few = [spans[place] for place in np.unique(np.linspace(0, len(spans) - 1, LOOKS).round().astype(int))]
     prepared = prepare(cut, task, settings.standardize, pass_settings(memory, settings), few)
-    heads = n_heads(prepared.targets)
-    if heads > 1:
-        memory = plan_fit(rows, settings, heads)
-    recipe = describe(compose(settings, traits_of(prepared, memory)))
-    return Preview(rows.n_rows, rows.n_features, recipe, memory)
+    planned = partial(plan_fit, rows, heads=n_heads(prepared.targets))
+    options = possible(prepared, settings, planned)
+    recipes = {
+        name: describe(compose(one, traits_of(prepared, planned(one)))) for name, one in options.items()
+    }
+    dearest = max((planned(one) for one in options.values()), key=lambda plan: plan.total_bytes)
+    words = "\n".join(f"{name}: {recipe}" if len(recipes) > 1 else recipe for name, recipe in recipes.items())
+    return Preview(rows.n_rows, rows.n_features, words, dearest)

@@ -14,7 +14,7 @@ from streamgp.likelihoods import JointLikelihood, Logit, Probit, Softmax
 from streamgp.selection import FPASS, IVM, PASS, EvidenceGain, Kmeans, Random
 from streamgp.selection.predictive import REAL_UPDATES
 from streamgp.settings import ADF, EP, FITC, FitSettings, Inference, Local, Selection
-from streamgp.training.calibrate import calibration, local_calibration, point_calibration
+from streamgp.training.calibrate import calibration, combination, local_calibration, point_calibration
 from streamgp.training.group import group_rows
 from streamgp.training.infer.active import propagate_actives
 from streamgp.training.infer.all_rows import sweep_all_rows
@@ -88,6 +88,7 @@ class Choices:
     starts: Starts | None
     sizes: Sizes
     likelihoods: tuple[Any, ...] = ()
+    has_many_classes: bool = False
     likelihood: Any = None
 
 
@@ -136,6 +137,7 @@ def resolve(settings: FitSettings, traits: Traits) -> Choices:
         starts=None if settings.kernel is not None else starts,
         sizes=FOR_CLASSES if classes else FOR_REAL_TARGETS,
         likelihoods=_joint_likelihoods(settings, traits),
+        has_many_classes=traits.n_heads > 1,
         likelihood=settings.likelihood,
     )
     return _printed(settings, traits, choices) if getattr(selection, "literal", False) else choices
@@ -275,11 +277,15 @@ def _exchange(choices: Choices) -> Recipe:
     return draw_first(selection, choose_kernel), Exchange(selection, update, every or 1, calibrated).stage()
 
 
+def _draw(choices: Choices) -> Recipe:
+    return (draw_inducing() if choices.inference.sees_all_rows else draw_actives(),)
+
+
 SELECT: dict[type[Selection], Compose] = {
     IVM: _grow,
     PASS: _exchange,
     FPASS: _exchange,
-    Random: lambda choices: (draw_actives(),),
+    Random: _draw,
     Kmeans: lambda choices: (centre_inducing(choices.selection),),
     EvidenceGain: lambda choices: (gain_inducing(choices.selection),),
 }
@@ -294,6 +300,11 @@ def _select(choices: Choices) -> Recipe:
     return SELECT[type(choices.selection)](choices)
 
 
+def _combine(choices: Choices) -> Recipe:
+    # Probabilities of one class against the rest, normalised, are not yet those of classes.
+    return (combination(),) if choices.has_many_classes else ()
+
+
 def _with_active_set(choices: Choices) -> Recipe:
     calibrated = (calibration(),) if choices.inference.calibrate else ()
     return (
@@ -301,6 +312,7 @@ def _with_active_set(choices: Choices) -> Recipe:
         *_select(choices),
         *SITES[type(choices.inference)](choices),
         *calibrated,
+        *(_combine(choices) if calibrated else ()),
     )
 
 
@@ -312,6 +324,7 @@ def _over_all_rows(choices: Choices) -> Recipe:
         *AFTER_INDUCING.get(choices.learning, _nothing)(choices),
         choose_approximation(inference, refit=choices.learning != "none"),
         sweep_all_rows(inference),
+        *_combine(choices),
     )
 
 

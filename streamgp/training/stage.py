@@ -32,6 +32,7 @@ class Draft:
     One likelihood, one active set and one calibration for each latent function (head); one likelihood of all
     where classes are learned jointly. ``sweeps`` is the posterior of inference over all rows, a value with a
     method ``model_snapshot``; its inducing inputs are the inputs of the first active set.
+    ``combination`` (if any) is what becomes of the log odds of each head before they are normalised.
     ``step`` counts the steps that led here; random draws are named after it.
     """
 
@@ -41,6 +42,7 @@ class Draft:
     calibrations: tuple[Calibration, ...]
     sweeps: Any = None
     step: int = 0
+    combination: tuple[Calibration, ...] = ()
 
     @property
     def n_active(self) -> int:

@@ -18,7 +18,7 @@ SCRIPT = """
 import sys
 import streamgp
 model = streamgp.fit_stream(
-    sys.argv[1], n_active=120, memory_budget="12MiB", random_state=5, checkpoint=sys.argv[2]
+    sys.argv[1], n_active=120, selection="ivm", memory_budget="12MiB", random_state=5, checkpoint=sys.argv[2]
 )
 model.save(sys.argv[3])
 """
@@ -67,7 +67,7 @@ def test_killed_and_resumed_fits_give_the_same_model(store, tmp_path):
 
 def test_several_stages_and_rounds_are_in_the_history(store, tmp_path):
     model = streamgp.fit_stream(
-        store, n_active=120, memory_budget="12MiB", random_state=5, checkpoint=tmp_path / "c"
+        store, n_active=120, memory_budget="12MiB", random_state=5, checkpoint=tmp_path / "c", selection="ivm"
     )
     stages = [entry["stage"] for entry in model.history_]
     assert stages[0] == "learn: start"
@@ -76,13 +76,19 @@ def test_several_stages_and_rounds_are_in_the_history(store, tmp_path):
     assert all(entry["seconds"] >= 0 and entry["peak_memory"] > 0 for entry in model.history_)
     # A finished fit is found finished: nothing is done again.
     again = streamgp.fit_stream(
-        store, n_active=120, memory_budget="12MiB", random_state=5, checkpoint=tmp_path / "c"
+        store, n_active=120, memory_budget="12MiB", random_state=5, checkpoint=tmp_path / "c", selection="ivm"
     )
     assert again.history_ == model.history_
 
 
 def test_a_checkpoint_of_another_fit_is_refused_with_the_difference(store, tmp_path, generator):
-    settings = {"n_active": 20, "random_state": 0, "learn_hyperparameters": False, "checkpoint": tmp_path}
+    settings = {
+        "n_active": 20,
+        "selection": "ivm",
+        "random_state": 0,
+        "learn_hyperparameters": False,
+        "checkpoint": tmp_path,
+    }
     streamgp.fit_stream(store, **settings)
     with pytest.raises(CheckpointError, match="n_active: '20' then, '30' now"):
         streamgp.fit_stream(store, **{**settings, "n_active": 30})

@@ -121,4 +121,4 @@ def test_interrupted_between_evaluations_is_the_same_model(generator, make_store
 
 def test_passes_need_inference_over_all_rows(generator):
     with pytest.raises(ParameterError, match="inference='fitc'"):
-        StreamGPClassifier(10, learn_hyperparameters="passes").fit(*classes(generator))
+        StreamGPClassifier(10, selection="ivm", learn_hyperparameters="passes").fit(*classes(generator))

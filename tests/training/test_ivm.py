@@ -117,7 +117,7 @@ def imbalanced():
 def test_a_rare_class_is_never_lost(imbalanced, make_store):
     X, y = imbalanced
     model = streamgp.fit_stream(
-        make_store(X, y, chunk_rows=1000), n_active=60, memory_budget="8MiB", random_state=0
+        make_store(X, y, chunk_rows=1000), n_active=60, memory_budget="8MiB", random_state=0, selection="ivm"
     )
     assert np.isin(model.active_rows_, np.arange(20)).sum() >= 5
     p = model.predict_proba(X)[:, 1]
@@ -165,7 +165,11 @@ def test_awkward_data_give_a_finite_model(generator, make_store, make, learn):
     X = generator.standard_normal((400, 2))
     X, y = make(X, (X[:, 0] > 0).astype(int))
     model = streamgp.fit_stream(
-        make_store(X, y, chunk_rows=50), n_active=50, learn_hyperparameters=learn, random_state=0
+        make_store(X, y, chunk_rows=50),
+        n_active=50,
+        learn_hyperparameters=learn,
+        random_state=0,
+        selection="ivm",
     )
     p = model.predict_proba(X)
     assert np.all(np.isfinite(p))
@@ -175,7 +179,9 @@ def test_awkward_data_give_a_finite_model(generator, make_store, make, learn):
 def test_one_row_chunks_work(generator, make_store):
     X = generator.standard_normal((60, 2))
     store = make_store(X, X[:, 0], chunk_rows=1)
-    model = streamgp.fit_stream(store, n_active=30, learn_hyperparameters=False, random_state=0)
+    model = streamgp.fit_stream(
+        store, n_active=30, learn_hyperparameters=False, random_state=0, selection="ivm"
+    )
     assert np.corrcoef(model.predict(X), X[:, 0])[0, 1] > 0.95
 
 
@@ -184,7 +190,12 @@ def test_held_out_rows_never_become_active(generator, make_store):
     y = (X[:, 0] > 0).astype(int)
     held_out = np.arange(0, 3000, 7)
     model = streamgp.fit_stream(
-        make_store(X, y), n_active=100, validation=held_out, learn_hyperparameters=False, random_state=0
+        make_store(X, y),
+        n_active=100,
+        validation=held_out,
+        learn_hyperparameters=False,
+        random_state=0,
+        selection="ivm",
     )
     assert not np.isin(model.active_rows_, held_out).any()
     looks = [look for entry in model.history_ for look in entry.get("validation", [])]
@@ -231,7 +242,9 @@ def test_only_what_exceeds_two_standard_errors_is_an_improvement(generator):
 def test_a_time_limit_ends_the_growth(generator, make_store):
     X = generator.standard_normal((2000, 2))
     y = generator.integers(0, 2, 2000)
-    late = streamgp.fit_stream(make_store(X, y), n_active=1000, max_seconds=0.0, learn_hyperparameters=False)
+    late = streamgp.fit_stream(
+        make_store(X, y), n_active=1000, max_seconds=0.0, learn_hyperparameters=False, selection="ivm"
+    )
     assert len(late.active_rows_) < 100
     assert late.history_[0]["stopped"] == [NO_TIME]
     assert np.all(np.isfinite(late.predict_proba(X)))

@@ -166,7 +166,7 @@ def test_of_rows_named_for_validation_memory_holds_a_part(make_store):
     named = np.arange(0, 20_000, 2)
     settings = fit_settings(
         StreamGPClassifier(
-            20, memory_budget="8MiB", validation=named, learn_hyperparameters=False
+            20, memory_budget="8MiB", validation=named, learn_hyperparameters=False, selection="ivm"
         ).get_params(),
         seed=0,
     )

@@ -20,8 +20,9 @@ from scipy.optimize import minimize
 from streamgp.arrays import Array, FloatArray
 from streamgp.data import Targets
 from streamgp.data.targets import head_targets
-from streamgp.inference.inducing.basis import Basis, inverse_factor, whiten
+from streamgp.inference.inducing.basis import Basis, inverse_factor, whiten, whiten_bytes
 from streamgp.inference.inducing.heads import RowWeights
+from streamgp.kernels import Kernel
 from streamgp.likelihoods import JointLikelihood, Likelihood, ModeTerms
 from streamgp.numerics.projection import weighted_moments
 
@@ -130,9 +131,21 @@ def held_bytes(rows: int, n_inducing: int, itemsize: int) -> int:
     return rows * (n_inducing * itemsize + 16)
 
 
-def search_bytes(n_inducing: int, n_functions: int) -> int:
-    """Bytes of a search for the mode beside its rows: coordinates, and what L-BFGS remembers."""
-    return 8 * n_inducing * (2 * n_inducing + (2 * CORRECTIONS + 20) * n_functions)
+def search_bytes(n_inducing: int, n_features: int, n_functions: int, itemsize: int) -> int:
+    """Upper bound of the bytes of a search for the mode beside its rows and its tasks.
+
+    The basis in both types and a copy of it, coordinates and their sums; what L-BFGS remembers; inputs.
+    """
+    matrices = n_inducing * n_inducing * (5 * 8 + itemsize)
+    return matrices + 8 * n_inducing * ((2 * CORRECTIONS + 20) * n_functions + 2 * n_features)
+
+
+def mode_block_bytes(
+    kernel: Kernel, rows: int, n_inducing: int, n_features: int, n_functions: int, itemsize: int
+) -> int:
+    """Temporary bytes of a block of a pass, rows that are held included: kernel, latent values, gradients."""
+    own = n_functions * (rows * (8 + 2 * itemsize) + n_inducing * (2 * itemsize + 16))
+    return whiten_bytes(kernel, rows, n_inducing, n_features, itemsize) + own
 
 
 class Mode(NamedTuple):

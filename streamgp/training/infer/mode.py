@@ -26,7 +26,6 @@ from streamgp.inference.inducing.mode import (
     merge_held,
     merge_modes,
     mode_scale,
-    search_bytes,
 )
 from streamgp.passes.run import available_threads
 from streamgp.passes.sites import SiteSweep
@@ -179,7 +178,7 @@ def _fits(problem: Problem, draft: Draft) -> bool:
 
 def _rows_that_fit(problem: Problem, draft: Draft) -> int:
     plan, m = problem.plan, draft.n_active
-    room = plan.free_bytes - problem.sample.features.nbytes - search_bytes(m, problem.n_heads)
+    room = plan.free_bytes - problem.sample.features.nbytes
     return max(0, room) // held_bytes(1, m, np.dtype(_precision(problem)).itemsize)
 
 

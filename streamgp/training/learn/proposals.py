@@ -22,8 +22,8 @@ LABEL_STEPS = 15
 FACTORS: dict[type[Stationary], float] = {RBF: 0.5, Matern52: 0.7, Matern32: 1.0, Matern12: 2.0}
 """Lengthscales that families start from, as shares of the median distance: rough ones like longer ones."""
 NEAR = (0.7, 1.4, 0.5, 2.0)
-OFFSETS = (0.3, 1.0)
-PIXEL_DEGREES = (5, 3)
+DEGREE, OFFSET = 5, 0.3
+"""Of polynomials of pixels."""
 SPREAD = 1.5
 """Ratio of the largest to the smallest scale of columns from which standardising them is in question."""
 
@@ -46,11 +46,8 @@ def propose(problem: Problem, inputs: FloatArray, encoded: FloatArray, default: 
         # Where features are counts of ink, an angle is one between amounts, not between differences.
         standardizer, lowest = problem.prepared.standardizer, float(problem.prepared.summary.lowest.min())
         origin = (lowest - float(standardizer.shift[0])) / float(standardizer.scale[0])
-        polynomials = [
-            Polynomial(degree, 1.0, 0.3, normalize=True, origin=origin) for degree in PIXEL_DEGREES
-        ]
-        # Of pixels no family is as rough as that.
-        simple = [*polynomials, *simple[:2]]
+        # Of pixels no family is as rough as the others.
+        simple = [Polynomial(DEGREE, 1.0, OFFSET, normalize=True, origin=origin), *simple[:2]]
     richer: list[Richer] = [lambda best: _not_standardised(problem, best)]
     if default.per_feature:
         richer.append(lambda best: _per_feature(problem, inputs, encoded, best))
@@ -64,10 +61,10 @@ def _first(kernel: Kernel) -> Stationary:
 
 
 def _near(best: Kernel) -> Iterator[Kernel]:
-    """Other lengthscales, or another offset and degree."""
+    """Other lengthscales. Of polynomials only rougher ones: all rows tell more details than a sample does."""
     if isinstance(best, Polynomial):
-        yield replace(best, offset=1.0)
         yield replace(best, degree=best.degree + 2)
+        yield replace(best, offset=best.offset / 3.0)
     elif isinstance(best, Stationary):
         for factor in NEAR:
             yield replace(best, lengthscale=factor * best.lengthscale)  # type: ignore[operator]

@@ -1,0 +1,150 @@
+"""What "auto" means: the methods that suit data of some shape, simplest first, and how large they should be.
+
+Which of them a fit uses is decided by a trial on a sample (:mod:`streamgp.training.trial`). Every rule here
+is explained in docs/decisions.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from streamgp.kernels import Constant, Linear
+from streamgp.likelihoods import Likelihood
+from streamgp.selection import Kmeans, Random
+from streamgp.settings import FITC, FitSettings, Local
+
+MOST_INDUCING = 2000
+ROWS_PER_INDUCING = 3
+MOST_KERNEL_ENTRIES = 10**10
+"""Entries of the kernel block of all rows: a pass makes about 2e9 of them a second."""
+FEWEST_LARGE = 1000
+"""Inducing inputs that even the largest data get."""
+LOCAL_INDUCING = 300
+"""Inducing inputs beside local blocks, which do most of the work."""
+MOST_LOCAL_FEATURES = 60
+"""Features up to which near rows are taken to tell more than far ones."""
+MOST_LOCAL_CLASSES = 30
+MOST_LINEAR = 1000
+"""Features up to which a linear model is tried."""
+KEPT_SHARE = 0.5
+"""Where a trial had this share of all rows, its hyperparameters are kept."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the rules look at. ``n_classes`` is 0 where targets are real."""
+
+    n_rows: int
+    n_features: int
+    n_classes: int
+
+
+class Method(NamedTuple):
+    """A way to fit: its name for people, whether it can be used here, and its settings.
+
+    ``learns_from_few``: learning never looks at more rows than a trial has.
+    """
+
+    name: str
+    suits: Callable[[FitSettings, Shape], bool]
+    settle: Callable[[FitSettings, Shape], FitSettings]
+    learns_from_few: Callable[[FitSettings, Shape], bool]
+
+
+class Candidate(NamedTuple):
+    """A method with settings in which nothing is open any more.
+
+    What a trial learned from ``enough_rows`` or more is as good as what the fit would learn, and is kept.
+    """
+
+    name: str
+    settings: FitSettings
+    enough_rows: int
+
+
+def candidates(settings: FitSettings, shape: Shape) -> tuple[Candidate, ...]:
+    """All that may be tried on data of this shape, the simplest first; at least one."""
+    return tuple(
+        Candidate(
+            method.name,
+            replace(method.settle(settings, shape), method_is_open=False),
+            1 if method.learns_from_few(settings, shape) else math.ceil(KEPT_SHARE * shape.n_rows),
+        )
+        for method in METHODS
+        if method.suits(settings, shape)
+    )
+
+
+def with_size(settings: FitSettings, shape: Shape) -> FitSettings:
+    """The settings with ``n_active`` chosen, where it was left open: from the rows and what a pass costs."""
+    if not settings.size_is_open:
+        return settings
+    size = settings.n_active
+    if settings.inference.sees_all_rows:
+        affordable = max(FEWEST_LARGE, MOST_KERNEL_ENTRIES // shape.n_rows)
+        size = min(MOST_INDUCING, affordable, max(1, shape.n_rows // ROWS_PER_INDUCING))
+    return replace(settings, n_active=min(size, shape.n_rows), size_is_open=False)
+
+
+def _linear(settings: FitSettings, shape: Shape) -> FitSettings:
+    """A linear function of the features; as many random inducing rows as it has coefficients hold it."""
+    chosen = replace(
+        settings,
+        kernel=Constant(1.0) + Linear(1.0),
+        selection=Random(),
+        n_active=min(shape.n_features + 1, shape.n_rows),
+        size_is_open=False,
+    )
+    return _inducing(chosen, shape)
+
+
+def _inducing(settings: FitSettings, shape: Shape) -> FitSettings:
+    """All rows seen through inducing inputs; several classes jointly."""
+    jointly = _can_be_joint(settings, shape)
+    selection = settings.selection if isinstance(settings.selection, Random) else Kmeans()
+    chosen = replace(settings, selection=selection, inference=FITC())
+    if jointly:
+        chosen = replace(chosen, multiclass="joint", scratch=None)
+    return with_size(chosen, shape)
+
+
+def _blocks(settings: FitSettings, shape: Shape) -> FitSettings:
+    """Blocks of near rows beside a few inducing inputs."""
+    size = max(1, min(LOCAL_INDUCING, shape.n_rows // ROWS_PER_INDUCING))
+    return replace(
+        settings,
+        selection=Kmeans(),
+        inference=Local(),
+        n_active=size if settings.size_is_open else settings.n_active,
+        size_is_open=False,
+    )
+
+
+def _can_be_local(settings: FitSettings, shape: Shape) -> bool:
+    weighted = settings.sample_weight is not None or settings.class_weight is not None
+    narrow = shape.n_features <= MOST_LOCAL_FEATURES and shape.n_classes <= MOST_LOCAL_CLASSES
+    return narrow and not weighted
+
+
+def _needs_inducing(settings: FitSettings, shape: Shape) -> bool:
+    """For classes, whose mode costs little; for real targets only where there can be no blocks."""
+    return shape.n_classes > 0 or not _can_be_local(settings, shape)
+
+
+def _can_be_joint(settings: FitSettings, shape: Shape) -> bool:
+    return shape.n_classes > 0 and not isinstance(settings.likelihood, Likelihood)
+
+
+METHODS = (
+    Method(
+        "linear model",
+        lambda settings, shape: settings.kernel is None and shape.n_features <= MOST_LINEAR,
+        _linear,
+        lambda settings, shape: True,
+    ),
+    Method("inducing inputs", _needs_inducing, _inducing, _can_be_joint),
+    Method("local blocks", _can_be_local, _blocks, lambda settings, shape: False),
+)

@@ -1,0 +1,138 @@
+"""What "auto" chooses: rules by the shape of data, a trial that rows outside of it decide, and its record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import streamgp
+from streamgp import StreamGPClassifier
+from streamgp.errors import BudgetError, CheckpointError, ParameterError
+from streamgp.kernels import RBF
+from streamgp.likelihoods import Logit
+from streamgp.settings import FITC, IVM, Kmeans, fit_settings
+from streamgp.training.auto import MOST_INDUCING, Shape, candidates, with_size
+from streamgp.training.trial import FEWEST_ROWS
+
+
+def settings(**parameters):
+    return fit_settings(StreamGPClassifier(**parameters).get_params(deep=False), seed=0)
+
+
+def xor(generator, n, noise=0.0):
+    X = generator.standard_normal((n, 3))
+    wrong = generator.random(n) < noise
+    return X, np.where((X[:, 0] * X[:, 1] > 0) ^ wrong, "same", "other")
+
+
+@pytest.mark.parametrize(
+    ("parameters", "selection", "inference"),
+    [
+        ({"selection": "ivm"}, "IVM", "ADF"),
+        ({"selection": "fpass"}, "FPASS", "EP"),
+        ({"inference": "fitc"}, "Kmeans", "FITC"),
+        ({"inference": "ep"}, "IVM", "EP"),
+        ({"multiclass": "per_class"}, "IVM", "ADF"),
+        ({"multiclass": "joint"}, "Kmeans", "FITC"),
+        ({"learn_hyperparameters": "hybrid"}, "IVM", "ADF"),
+        ({"learn_hyperparameters": "evidence"}, "Kmeans", "FITC"),
+    ],
+)
+def test_one_wish_implies_the_others(parameters, selection, inference):
+    found = settings(**parameters)
+    assert (type(found.selection).__name__, type(found.inference).__name__) == (selection, inference)
+    assert not found.method_is_open
+    assert found.size_is_open
+
+
+def test_only_what_is_left_out_is_open():
+    assert settings().method_is_open
+    assert not settings(n_active=30).size_is_open
+    assert settings(n_active=30).method_is_open
+    with pytest.raises(ParameterError, match="n_active must be an integer of at least 1, not 'many'"):
+        settings(n_active="many")
+
+
+def test_candidates_go_from_simple_to_large_and_leave_nothing_open():
+    for classes in (0, 2, 5):
+        found = candidates(settings(), Shape(20_000, 8, classes))
+        names = ["linear model", "inducing inputs", "local blocks"]
+        assert [option.name for option in found] == (names if classes else names[::2])
+        assert not any(option.settings.method_is_open or option.settings.size_is_open for option in found)
+        assert {option.settings.multiclass for option in found[:-1]} == {"joint" if classes else "auto"}
+    wide = candidates(settings(), Shape(20_000, 500, 0))
+    assert [option.name for option in wide] == ["linear model", "inducing inputs"]
+
+
+def test_a_kernel_or_likelihood_that_is_given_is_kept():
+    given = settings(kernel=RBF(2.0, 0.5), likelihood=Logit())
+    found = candidates(given, Shape(20_000, 8, 2))
+    assert "linear model" not in [option.name for option in found]
+    assert all(option.settings.kernel == RBF(2.0, 0.5) for option in found)
+    assert all(
+        option.settings.multiclass == "auto" for option in found
+    )  # a joint mode has its own likelihood
+
+
+def test_sizes_follow_the_rows_and_the_price_of_a_pass():
+    def size(n_rows):
+        return with_size(
+            replace(settings(), inference=FITC(), selection=Kmeans()), Shape(n_rows, 8, 2)
+        ).n_active
+
+    assert size(30) == 10
+    assert size(10**5) == MOST_INDUCING
+    assert size(10**7) == 1000
+    assert with_size(replace(settings(), selection=IVM()), Shape(100, 2, 2)).n_active <= 100
+    assert with_size(settings(n_active=7), Shape(10**5, 8, 2)).n_active == 7
+
+
+def test_a_trial_chooses_by_rows_outside_of_it_and_says_so(generator, tmp_path):
+    X, y = xor(generator, 900)
+    model = streamgp.fit_stream((X, y), random_state=0, checkpoint=tmp_path / "c")
+    assert model.score(*xor(generator, 500)) > 0.9
+    trial = model.history_[0]
+    assert trial["stage"] == "trial"
+    assert trial["chosen"] != "linear model"
+    assert trial["log_losses"]["linear model"] > 0.6 > trial["log_losses"][trial["chosen"]]
+    assert f"{trial['chosen']}: held-out log loss" in model.recipe_
+    # The verdict is part of the checkpoint: it is not made again, nor used for other data.
+    again = streamgp.fit_stream((X, y), random_state=0, checkpoint=tmp_path / "c")
+    assert again.history_ == model.history_
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+    with pytest.raises(CheckpointError, match="another training"):
+        streamgp.fit_stream((X, y[::-1].copy()), random_state=0, checkpoint=tmp_path / "c")
+    model.save(tmp_path / "model.zip")
+    assert streamgp.load(tmp_path / "model.zip").recipe_ == model.recipe_
+
+
+def test_where_a_line_is_enough_the_model_is_a_line(generator):
+    X = generator.standard_normal((800, 4))
+    y = X @ [1.0, -2.0, 0.5, 0.0] + 0.3 * generator.standard_normal(800)
+    model = streamgp.fit_stream((X, y), random_state=0)
+    assert model.history_[0]["chosen"] == "linear model"
+    assert abs(model.evaluate_stream((X, y)).rmse - 0.3) < 0.03
+
+
+def test_few_rows_are_not_divided(generator):
+    X, y = xor(generator, FEWEST_ROWS - 1)
+    model = streamgp.fit_stream((X, y), random_state=0)
+    assert "trial" not in [entry["stage"] for entry in model.history_]
+
+
+def test_sizes_that_were_left_open_fit_a_small_budget(generator):
+    X, y = xor(generator, 3000)
+    model = streamgp.fit_stream((X, y), kernel=RBF(), learn_hyperparameters=False, memory_budget="16MiB")
+    assert model.score(X, y) > 0.8
+    with pytest.raises(BudgetError, match="memory_budget"):
+        streamgp.fit_stream((X, y), memory_budget="1MiB")
+
+
+def test_a_rare_class_has_its_share_in_the_trial(generator):
+    X = generator.standard_normal((4000, 2))
+    y = (X[:, 0] > 2.2).astype(int)  # one row in seventy
+    model = streamgp.fit_stream((X, y), kernel=RBF(10.0, 1.0), n_active=40, random_state=0)
+    score = model.evaluate_stream((X, y))
+    assert score.log_loss < 0.5 * score.baseline.log_loss
