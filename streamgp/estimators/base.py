@@ -56,10 +56,13 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
 
     Parameters
     ----------
-    n_active : int
-        Size of the active set: rows that the model keeps. Time grows with its square.
-    selection : {"ivm", "pass", "fpass", "random", "kmeans", "gain"} or settings of one of them
-        How active rows are chosen. "ivm": greedily, by what each row would teach. "pass": rows that are
+    n_active : int or "auto"
+        Size of the active set: rows that the model keeps, or inducing inputs. Time grows with its square.
+        "auto": from the number of rows, the budget and what a pass costs.
+    selection : {"auto", "ivm", "pass", "fpass", "random", "kmeans", "gain"} or settings of one of them
+        How active rows are chosen. "auto": where ``inference`` is "auto" too, a trial on a sample decides
+        among a linear model, inducing inputs and local blocks by rows that none of them saw, and
+        ``recipe_`` says what it found; else "kmeans" for "fitc" and "local", "ivm" for "adf" and "ep". "ivm": greedily, by what each row would teach. "pass": rows that are
         predicted badly enter and rows that are predicted well leave, up to ``n_active`` rows. "fpass": the
         same, always with ``n_active`` rows. "random": at random. "kmeans": centres of clusters, each class
         with its own. "gain": rows that raise the evidence most. Settings: :mod:`streamgp.settings`.
@@ -68,21 +71,22 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         active set until nothing changes. "fitc" is expectation propagation over *all* rows, with the active
         set as inducing inputs that all classes share: one pass a sweep. "local" is the same, and what the
         inducing inputs leave unexplained is explained by blocks of near rows: most accurate where a few
-        hundred inducing inputs cannot resolve the function; the model then holds all training rows. Default:
-        "ep" after "pass" and "fpass", "fitc" after "kmeans" and "gain", else "adf". Settings:
+        hundred inducing inputs cannot resolve the function; the model then holds all training rows. "auto":
+        by a trial (see ``selection``), or, after a selection that is given, "ep" after "pass" and "fpass", "fitc" after "kmeans" and "gain", else "adf". Settings:
         :class:`~streamgp.settings.ADF`, :class:`~streamgp.settings.EP`, :class:`~streamgp.settings.FITC`,
         :class:`~streamgp.settings.Local`.
     kernel : Kernel, optional
-        Covariance of the latent function on standardised features; learning starts from it. Default: an RBF,
-        with a lengthscale for each feature up to 100 of them, plus a linear kernel (left out where the
-        evidence learns classes).
+        Covariance of the latent function on standardised features; learning starts from it. Default: what
+        rows held or left out prefer of several families ("local", "joint" classes), else an RBF with a
+        lengthscale for each feature up to 100 of them, plus a linear kernel (left out where the evidence
+        learns classes).
     likelihood : Likelihood, optional
         Default :class:`~streamgp.likelihoods.Probit` with a bias from the class's share, or
         :class:`~streamgp.likelihoods.Gaussian`.
     multiclass : {"auto", "joint", "per_class", "shared"}
-        How more than two classes are learned. "per_class" (default): one against the rest, with an active set
-        of ``n_active`` rows for each class. "shared": one against the rest, with one active set for all; this
-        is the default of "fitc". "joint": by one likelihood of all classes
+        How more than two classes are learned. "per_class": one against the rest, with an active set of
+        ``n_active`` rows for each class; the default of "adf" and "ep". "shared": one against the rest, with
+        one active set for all; the default of "fitc" and "local". "joint": by one likelihood of all classes
         (:class:`~streamgp.likelihoods.Softmax`; of two classes, one function and
         :class:`~streamgp.likelihoods.Logit`), whose mode is found over all rows, without variances; goes with
         "fitc" and "kmeans", "random" or "gain", and gives the best probabilities of many classes, fast.
@@ -142,7 +146,8 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     kernel_, likelihood_
         With learned parameters; one likelihood per latent function.
     recipe_ : str
-        The stages of the fit, such as ``learn: criterion -> select: ivm -> calibrate``.
+        The stages of the fit, such as ``learn: criterion -> select: ivm -> calibrate``, and where a trial
+        decided, what it found.
     history_ : list of dict
         One record per step: stage, active rows, held-out log density, seconds, rows read, peak memory.
     about_ : dict
