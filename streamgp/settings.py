@@ -63,6 +63,9 @@ class EP:
 class FITC:
     """Generalized FITC: expectation propagation over all rows, with the active set as inducing inputs.
 
+    "auto" keeps residual and power at 1 unless rows held out prefer another pair by more than a standard
+    error of their log density. The kernel's variance (for real targets, the noise) is refitted for each pair.
+
     Parameters
     ----------
     residual : float or "auto"
@@ -76,9 +79,6 @@ class FITC:
         Sweeps end when tilted moments and posterior agree as closely as this.
     most_sweeps : int
         Sweeps over all rows at most.
-
-    "auto" keeps residual and power at 1 unless rows held out prefer another pair by more than a standard
-    error of their log density. The kernel's variance (for real targets, the noise) is refitted for each pair.
     """
 
     residual: float | Literal["auto"] = "auto"

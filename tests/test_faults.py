@@ -20,7 +20,13 @@ from streamgp import StreamGPClassifier
 from streamgp.errors import CheckpointError, ChunkReadError, ModelFileError, ParameterError, StoreError
 from streamgp.kernels import RBF
 
-QUICK = {"n_active": 15, "random_state": 0, "kernel": RBF(1.0, 1.0), "learn_hyperparameters": False}
+QUICK = {
+    "selection": "ivm",
+    "n_active": 15,
+    "random_state": 0,
+    "kernel": RBF(1.0, 1.0),
+    "learn_hyperparameters": False,
+}
 
 
 @pytest.fixture
@@ -44,7 +50,7 @@ from streamgp import StreamGPClassifier
 from streamgp.kernels import RBF
 
 store, folder = sys.argv[1], Path(sys.argv[2])
-quick = {"n_active": 15, "random_state": 0, "kernel": RBF(1.0, 1.0), "learn_hyperparameters": False}
+quick = {"selection": "ivm", "n_active": 15, "random_state": 0, "kernel": RBF(1.0, 1.0), "learn_hyperparameters": False}
 model = StreamGPClassifier(**quick).fit_stream(store)
 model.save(folder / "model.zip")
 before = (folder / "model.zip").read_bytes()

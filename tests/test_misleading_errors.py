@@ -29,7 +29,13 @@ from streamgp.errors import (
 from streamgp.kernels import RBF
 from streamgp.training.plan import Demand, make_plan
 
-QUICK = {"n_active": 20, "random_state": 0, "kernel": RBF(1.0, 1.0), "learn_hyperparameters": False}
+QUICK = {
+    "selection": "ivm",
+    "n_active": 20,
+    "random_state": 0,
+    "kernel": RBF(1.0, 1.0),
+    "learn_hyperparameters": False,
+}
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ def test_candidates_in_memory_and_rows_of_a_pass_have_the_same_scores(problem):
     np.testing.assert_allclose(candidates.variance, in_pass.variance[:, 0], rtol=1e-10)
     offered, _ = _fits(KERNEL, [Probit()], [active], X[20:], [y[20:]])
     targets = streamgp.data.ClassTargets(np.array([0, 1]))
-    scores = PredictiveScores(targets, (Probit(),), 0.0)((y[20:] + 1) / 2, in_pass)
+    scores = PredictiveScores(targets, (Probit(),), 0.0)(np.arange(20, 40), (y[20:] + 1) / 2, in_pass)
     np.testing.assert_allclose(scores[:, 0], offered.weight, rtol=1e-8)
 
 

@@ -163,7 +163,7 @@ def models(folder: Path) -> Iterator[tuple[Path, np.ndarray, np.ndarray]]:
     generator = np.random.default_rng(0)
     X = generator.standard_normal((300, 3))
     labels = np.digitize(X[:, 0] + 0.3 * generator.standard_normal(300), [-0.5, 0.5])
-    quick = {"n_active": 15, "random_state": 0, "learn_hyperparameters": False}
+    quick = {"selection": "ivm", "n_active": 15, "random_state": 0, "learn_hyperparameters": False}
     fitted = {
         "classes": StreamGPClassifier(**quick).fit(X, np.array(["a", "b", "c"])[labels]),
         "binary": StreamGPClassifier(**quick, inference="fitc").fit(X, labels > 0),

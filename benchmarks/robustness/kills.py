@@ -64,7 +64,9 @@ def cases(folder: Path, n_rows: int) -> list[Case]:
         "not learned": {"inference": "fitc", "selection": "random", "learn_hyperparameters": False},
     }
     found = [_fit_case(name, settings, stores) for name, settings in recipes.items()]
-    model = streamgp.fit_stream(stores[2], n_active=20, random_state=0, learn_hyperparameters=False)
+    model = streamgp.fit_stream(
+        stores[2], n_active=20, selection="ivm", random_state=0, learn_hyperparameters=False
+    )
     model.memory_budget = "1MiB"  # small, so that there are many spans
 
     def predict(place: Path) -> None:

@@ -55,7 +55,7 @@ def value(text: str) -> Any:
     >>> value("500"), value("1GiB"), value("none"), value("ivm")
     (500, '1GiB', None, 'ivm')
     >>> value("RBF(lengthscale=2.0) + Linear()")
-    Sum((RBF(variance=1.0, lengthscale=2.0), Linear(variance=1.0)))
+    RBF(variance=1.0, lengthscale=2.0) + Linear(variance=1.0)
     """
     try:
         tree = ast.parse(text.strip(), mode="eval").body

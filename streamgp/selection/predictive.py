@@ -71,6 +71,9 @@ def predictive_fit(
 class PASS:
     """Predictive active set selection by thresholds (PASS-GP): the size of the active set follows from them.
 
+    The paper's thresholds are 0.6 and 0.99; these gave smaller active sets of less error on digits.
+    Regression has no such probabilities: there it is the predictive density relative to its peak.
+
     Parameters
     ----------
     p_inc : float
@@ -95,9 +98,6 @@ class PASS:
         the paper's rule.
     literal : bool
         Whether a fit is algorithm 1 of the paper with nothing added: see :meth:`paper`.
-
-    The paper's thresholds are 0.6 and 0.99; these gave smaller active sets of less error on digits.
-    Regression has no such probabilities: there it is the predictive density relative to its peak.
     """
 
     p_inc: float = 0.7

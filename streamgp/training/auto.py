@@ -7,7 +7,7 @@ is explained in docs/decisions.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -78,6 +78,12 @@ def candidates(settings: FitSettings, shape: Shape) -> tuple[Candidate, ...]:
     )
 
 
+def worth_trying(options: Sequence[Candidate], shape: Shape) -> list[Candidate]:
+    """The candidates that a trial compares: blocks of real targets contain the inducing inputs they stand on."""
+    contained = shape.n_classes == 0 and any(option.name == "local blocks" for option in options)
+    return [option for option in options if not (contained and option.name == "inducing inputs")]
+
+
 def with_size(settings: FitSettings, shape: Shape) -> FitSettings:
     """The settings with ``n_active`` chosen, where it was left open: from the rows and what a pass costs."""
     if not settings.size_is_open:
@@ -129,11 +135,6 @@ def _can_be_local(settings: FitSettings, shape: Shape) -> bool:
     return narrow and not weighted
 
 
-def _needs_inducing(settings: FitSettings, shape: Shape) -> bool:
-    """For classes, whose mode costs little; for real targets only where there can be no blocks."""
-    return shape.n_classes > 0 or not _can_be_local(settings, shape)
-
-
 def _can_be_joint(settings: FitSettings, shape: Shape) -> bool:
     return shape.n_classes > 0 and not isinstance(settings.likelihood, Likelihood)
 
@@ -145,6 +146,6 @@ METHODS = (
         _linear,
         lambda settings, shape: True,
     ),
-    Method("inducing inputs", _needs_inducing, _inducing, _can_be_joint),
+    Method("inducing inputs", lambda settings, shape: True, _inducing, _can_be_joint),
     Method("local blocks", _can_be_local, _blocks, lambda settings, shape: False),
 )

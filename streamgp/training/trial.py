@@ -24,7 +24,7 @@ from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import ClassPredictive
 from streamgp.selection import stratified_quotas
 from streamgp.settings import FitSettings
-from streamgp.training.auto import Candidate, Shape, candidates, with_size
+from streamgp.training.auto import Candidate, Shape, candidates, with_size, worth_trying
 from streamgp.training.judge import is_better, marginals_in_memory
 from streamgp.training.plan import MemoryPlan
 from streamgp.training.prepare import Prepared
@@ -131,7 +131,7 @@ def _options(prepared: Prepared, settings: FitSettings, planned: Planned) -> lis
     if not settings.method_is_open:
         sized = with_size(settings, shape)
         return [Candidate("as asked", _fitting(sized, planned) if settings.size_is_open else sized, 0)]
-    options = _that_fit(settings, candidates(settings, shape), planned)
+    options = worth_trying(_that_fit(settings, candidates(settings, shape), planned), shape)
     return options if shape.n_rows >= FEWEST_ROWS else options[-1:]
 
 

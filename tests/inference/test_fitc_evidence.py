@@ -208,7 +208,8 @@ def test_fits_in_memory_stay_within_their_stated_bytes(workers):
     basis, rows = make_basis(RBF(2.0, 1.0), X[:150]), Rows(X, y, None, 500, workers)
     peak = peak_bytes(lambda: converged_evidence(basis, Probit(), rows, inputs=True))
     bound = fit_bytes(basis.kernel, Probit(), 3000, 150, 6, 8, workers=workers, rows_per_block=500)
-    assert 0.25 * bound < peak <= bound
+    assert peak <= bound
+    assert workers > 1 or peak > 0.25 * bound  # whether two are at work at once is for the machine to say
 
 
 def peak_bytes(work):

@@ -116,7 +116,9 @@ def test_contradicted_rows_stay_outside_on_demand():
 def test_contradicted_rows_do_not_crowd_out_others_where_a_pass_picks_rows():
     marginals = Marginals(np.array([[-3.0], [-0.5], [2.0]]), np.zeros((3, 1)))
     encoded, labels = np.ones(3), ClassTargets(np.array([0, 1]))
-    scores, paper = (PredictiveScores(labels, (Probit(),), p_min)(encoded, marginals) for p_min in (0.1, 0.0))
+    scores, paper = (
+        PredictiveScores(labels, (Probit(),), p_min)(np.arange(3), encoded, marginals) for p_min in (0.1, 0.0)
+    )
     assert scores[:, 0].argmax() == 1
     assert paper[:, 0].argmax() == 0
     np.testing.assert_array_equal(scores[1:], paper[1:])

@@ -13,7 +13,7 @@ from streamgp.errors import BudgetError, CheckpointError, ParameterError
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Logit
 from streamgp.settings import FITC, IVM, Kmeans, fit_settings
-from streamgp.training.auto import MOST_INDUCING, Shape, candidates, with_size
+from streamgp.training.auto import MOST_INDUCING, Shape, candidates, with_size, worth_trying
 from streamgp.training.trial import FEWEST_ROWS
 
 
@@ -59,11 +59,13 @@ def test_candidates_go_from_simple_to_large_and_leave_nothing_open():
     for classes in (0, 2, 5):
         found = candidates(settings(), Shape(20_000, 8, classes))
         names = ["linear model", "inducing inputs", "local blocks"]
-        assert [option.name for option in found] == (names if classes else names[::2])
+        assert [option.name for option in found] == names
+        tried = [option.name for option in worth_trying(found, Shape(20_000, 8, classes))]
+        assert tried == (names if classes else names[::2])
         assert not any(option.settings.method_is_open or option.settings.size_is_open for option in found)
         assert {option.settings.multiclass for option in found[:-1]} == {"joint" if classes else "auto"}
-    wide = candidates(settings(), Shape(20_000, 500, 0))
-    assert [option.name for option in wide] == ["linear model", "inducing inputs"]
+    wide = Shape(20_000, 500, 0)
+    assert [option.name for option in worth_trying(candidates(settings(), wide), wide)] == names[:2]
 
 
 def test_a_kernel_or_likelihood_that_is_given_is_kept():
