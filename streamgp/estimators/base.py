@@ -62,10 +62,11 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
     selection : {"auto", "ivm", "pass", "fpass", "random", "kmeans", "gain"} or settings of one of them
         How active rows are chosen. "auto": where ``inference`` is "auto" too, a trial on a sample decides
         among a linear model, inducing inputs and local blocks by rows that none of them saw, and
-        ``recipe_`` says what it found; else "kmeans" for "fitc" and "local", "ivm" for "adf" and "ep". "ivm": greedily, by what each row would teach. "pass": rows that are
-        predicted badly enter and rows that are predicted well leave, up to ``n_active`` rows. "fpass": the
-        same, always with ``n_active`` rows. "random": at random. "kmeans": centres of clusters, each class
-        with its own. "gain": rows that raise the evidence most. Settings: :mod:`streamgp.settings`.
+        ``recipe_`` says what it found; else "kmeans" for "fitc" and "local", "ivm" for "adf" and "ep".
+        "ivm": greedily, by what each row would teach. "pass": rows that are predicted badly enter and rows
+        that are predicted well leave, up to ``n_active`` rows. "fpass": the same, always with ``n_active``
+        rows. "random": at random. "kmeans": centres of clusters, each class with its own. "gain": rows that
+        raise the evidence most. Settings: :mod:`streamgp.settings`.
     inference : {"auto", "adf", "ep", "fitc", "local"} or settings of one of them
         What the active set then says. "adf" visits each site once. "ep" is expectation propagation on the
         active set until nothing changes. "fitc" is expectation propagation over *all* rows, with the active
