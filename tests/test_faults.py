@@ -50,7 +50,8 @@ from streamgp import StreamGPClassifier
 from streamgp.kernels import RBF
 
 store, folder = sys.argv[1], Path(sys.argv[2])
-quick = {"selection": "ivm", "n_active": 15, "random_state": 0, "kernel": RBF(1.0, 1.0), "learn_hyperparameters": False}
+quick = {"selection": "ivm", "n_active": 15, "random_state": 0, "kernel": RBF(1.0, 1.0)}
+quick["learn_hyperparameters"] = False
 model = StreamGPClassifier(**quick).fit_stream(store)
 model.save(folder / "model.zip")
 before = (folder / "model.zip").read_bytes()

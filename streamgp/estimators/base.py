@@ -73,9 +73,9 @@ class StreamGPEstimator(BaseEstimator):  # type: ignore[misc]
         set as inducing inputs that all classes share: one pass a sweep. "local" is the same, and what the
         inducing inputs leave unexplained is explained by blocks of near rows: most accurate where a few
         hundred inducing inputs cannot resolve the function; the model then holds all training rows. "auto":
-        by a trial (see ``selection``), or, after a selection that is given, "ep" after "pass" and "fpass", "fitc" after "kmeans" and "gain", else "adf". Settings:
-        :class:`~streamgp.settings.ADF`, :class:`~streamgp.settings.EP`, :class:`~streamgp.settings.FITC`,
-        :class:`~streamgp.settings.Local`.
+        by a trial (see ``selection``); after a selection that is given, "ep" for "pass" and "fpass", "fitc"
+        for "kmeans" and "gain", else "adf". Settings: :class:`~streamgp.settings.ADF`,
+        :class:`~streamgp.settings.EP`, :class:`~streamgp.settings.FITC`, :class:`~streamgp.settings.Local`.
     kernel : Kernel, optional
         Covariance of the latent function on standardised features; learning starts from it. Default: what
         rows held or left out prefer of several families ("local", "joint" classes), else an RBF with a

@@ -79,7 +79,7 @@ def candidates(settings: FitSettings, shape: Shape) -> tuple[Candidate, ...]:
 
 
 def worth_trying(options: Sequence[Candidate], shape: Shape) -> list[Candidate]:
-    """The candidates that a trial compares: blocks of real targets contain the inducing inputs they stand on."""
+    """The candidates that a trial compares: blocks of real targets contain their inducing inputs."""
     contained = shape.n_classes == 0 and any(option.name == "local blocks" for option in options)
     return [option for option in options if not (contained and option.name == "inducing inputs")]
 
