@@ -193,7 +193,10 @@ def in_own_process(work: Callable[..., Row], *arguments: Any) -> Row:
 
 def active_sizes(model: Any) -> list[int]:
     """Number of active rows, or inducing inputs, of each latent function."""
-    return [len(head.projected_targets) for head in model.model_.snapshot.heads]
+    snapshot = model.model_.snapshot
+    if not hasattr(snapshot, "heads"):  # local blocks, which share their inducing inputs
+        return [len(snapshot.active_inputs)]
+    return [len(head.projected_targets) for head in snapshot.heads]
 
 
 def told(model: Any, stage: str) -> list[Row]:

@@ -45,6 +45,7 @@ SMOKE = {
     "benchmarks.papers.reject_curve": "--synthetic --active 30",
     "benchmarks.papers.streaming_greedy": "--synthetic --active 40 --seeds 0 1",
     "benchmarks.robustness.files": "--mutations 10",
+    "benchmarks.peers.default": "--synthetic --sets uci_kin40k",
     "benchmarks.scale.ingest": "--rows 3000 --shuffle",
     "benchmarks.scale.ivm_scaling": "--rows 2000 --active 20 40 --features 5 --test-rows 500",
     "benchmarks.scale.pass_sweep": "--rows 40000 --features 5 --active 20 --memory-budget 32MiB",

@@ -1,0 +1,1 @@
+"""The default and its rivals on the same data."""
