@@ -180,4 +180,5 @@ def test_nearest_centres_stay_within_their_stated_bytes():
     generator = np.random.default_rng(0)
     rows, centres = generator.standard_normal((5000, 10)), generator.standard_normal((300, 10))
     bound = grouping_bytes(5000, 300, 10, 3)
-    assert 0.25 * bound < peak_bytes(lambda: nearest_centres(rows, centres, 3)) <= bound
+    elsewhere = 2**18  # what other threads of this process may allocate meanwhile
+    assert 0.25 * bound < peak_bytes(lambda: nearest_centres(rows, centres, 3)) <= bound + elsewhere
