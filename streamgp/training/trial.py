@@ -34,7 +34,7 @@ from streamgp.training.weights import row_weights
 logger = logging.getLogger(__name__)
 
 SAMPLE_ROWS = 8000
-"""Rows of a trial: three quarters to learn from, and the others decide."""
+"""Rows that a trial learns from, at most; a quarter as many others decide."""
 JUDGES_SHARE = 0.25
 FEWEST_ROWS = 400
 """With fewer rows a trial is chance: the last candidate, the most flexible one, is taken."""
