@@ -24,8 +24,8 @@ FEWEST_LARGE = 1000
 """Inducing inputs that even the largest data get."""
 LOCAL_INDUCING = 300
 """Inducing inputs beside local blocks, which do most of the work."""
-MOST_LOCAL_FEATURES = 60
-"""Features up to which near rows are taken to tell more than far ones."""
+MOST_LOCAL_FEATURES, MOST_LOCAL_PIXELS = 300, 60
+"""Features up to which near rows may tell more than far ones: few of them can matter, but many pixels do."""
 MOST_LOCAL_CLASSES = 30
 MOST_LINEAR = 1000
 """Features up to which a linear model is tried."""
@@ -40,6 +40,7 @@ class Shape:
     n_rows: int
     n_features: int
     n_classes: int
+    has_common_scale: bool = False
 
 
 class Method(NamedTuple):
@@ -131,8 +132,8 @@ def _blocks(settings: FitSettings, shape: Shape) -> FitSettings:
 
 def _can_be_local(settings: FitSettings, shape: Shape) -> bool:
     weighted = settings.sample_weight is not None or settings.class_weight is not None
-    narrow = shape.n_features <= MOST_LOCAL_FEATURES and shape.n_classes <= MOST_LOCAL_CLASSES
-    return narrow and not weighted
+    widest = MOST_LOCAL_PIXELS if shape.has_common_scale else MOST_LOCAL_FEATURES
+    return shape.n_features <= widest and shape.n_classes <= MOST_LOCAL_CLASSES and not weighted
 
 
 def _can_be_joint(settings: FitSettings, shape: Shape) -> bool:

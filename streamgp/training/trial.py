@@ -185,7 +185,7 @@ def _held(
 def _shape(prepared: Prepared, n_rows: int) -> Shape:
     targets = prepared.targets
     classes = len(targets.classes) if isinstance(targets, ClassTargets) else 0
-    return Shape(n_rows, prepared.rows.n_features, classes)
+    return Shape(n_rows, prepared.rows.n_features, classes, prepared.standardizer.is_common)
 
 
 def run_trial(
