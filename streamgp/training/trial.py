@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,6 +18,7 @@ from streamgp.selection import stratified_quotas
 from streamgp.settings import FitSettings
 from streamgp.training.auto import BLOCKS, INDUCING, Candidate, Shape, candidates, with_size, worth_trying
 from streamgp.training.contest import FOLDS, Fit, Part, folds, hold_contest
+from streamgp.training.cost import affordable, measured_rate
 from streamgp.training.plan import MemoryPlan
 from streamgp.training.prepare import Prepared
 from streamgp.training.problem import draw_sample
@@ -52,12 +54,13 @@ def settle(
     identity: Mapping[str, Any],
     fit: Fit,
     planned: Planned,
+    seconds: float = math.inf,
 ) -> tuple[FitSettings, Trial | None]:
     """Settings in which nothing is open: by rules where only one method suits, else by a trial.
 
     A verdict is kept beside the checkpoints, so that a resumed fit does not try again. ``planned`` raises
     :class:`~streamgp.errors.BudgetError` for settings that do not fit the budget; sizes that were left open
-    shrink until they do.
+    shrink until they do. ``seconds`` are left for trial and fit: what would take longer is not tried.
     """
     options = _options(prepared, settings, planned)
     if len(options) == 1:
@@ -66,12 +69,39 @@ def settle(
     if settings.checkpoint is not None:
         folder = trial_folder(settings.checkpoint, identity)
     saved = None if folder is None else folder.latest()
-    names = [option.name for option in options]
-    trial = _held(prepared, plan, settings, names, fit) if saved is None else Trial(**saved.header)
+    if saved is not None:
+        trial = Trial(**saved.header)
+    else:
+        trial = _held_in_time(options, prepared, plan, settings, fit, seconds)
     logger.info("auto: %s", trial.sentence())
     if folder is not None and saved is None:
         folder.save(0, trial._asdict(), {})
     return trial.settled(next(option for option in options if option.name == trial.chosen)), trial
+
+
+def _held_in_time(
+    options: Sequence[Candidate],
+    prepared: Prepared,
+    plan: MemoryPlan,
+    settings: FitSettings,
+    fit: Fit,
+    seconds: float,
+) -> Trial:
+    """A trial of the candidates that there is time for; without one where there is no time for that."""
+    if math.isinf(seconds):
+        return _held(prepared, plan, settings, [option.name for option in options], fit)
+    shape = _shape(prepared, prepared.rows.n_rows)
+    kept, rows = affordable(options, shape, SAMPLE_ROWS, seconds, measured_rate())
+    names = [option.name for option in kept]
+    left_out = [option.name for option in options if option.name not in names]
+    if not rows:
+        [only] = kept
+        return Trial(only.name, {}, {}, None, 0, 0.0, only.settings.n_active, left_out)
+    if prepared.rows.n_rows < FEWEST_ROWS and np.ndim(settings.validation) == 0:
+        trial = _held_in_folds(prepared, plan, settings, names, fit)
+    else:
+        trial = _held_on(rows, prepared, plan, settings, names, fit)
+    return trial._replace(left_out=left_out)
 
 
 def possible(prepared: Prepared, settings: FitSettings, planned: Planned) -> dict[str, FitSettings]:
