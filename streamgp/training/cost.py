@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streamgp.settings import Local
-from streamgp.training.auto import Candidate, Shape
+from streamgp.training.auto import CONSTANT, LINE, Candidate, Shape
 
 BLOCK_ROWS = 500
 BLOCK_SWEEPS = 12
@@ -58,28 +58,31 @@ def multiply_adds(option: Candidate, shape: Shape) -> float:
 def affordable(
     options: Sequence[Candidate], shape: Shape, trial_rows: int, seconds: float, rate: float
 ) -> Affordable:
-    """The most that ``seconds`` allow at this rate (multiply-adds a second), simplest candidates first.
+    """The most that ``seconds`` allow at this rate (multiply-adds a second); ``options`` are simplest first.
 
-    All candidates with fewer rows for their trial, then without the dearest; then one alone, with fewer
-    active rows where that is left to us; at last the simplest, whatever it takes.
+    All candidates with fewer rows for their trial, then without the dearest. Where that would leave constant
+    and line only: the simplest of the others alone, with fewer active rows. Then a trial of the simple ones,
+    and at last the simplest, whatever it takes.
     """
 
-    def enough(kept: Sequence[Candidate], rows: int) -> bool:
-        trial = sum(multiply_adds(option, replace(shape, n_rows=rows)) for option in kept)
-        return trial + max(multiply_adds(option, shape) for option in kept) <= seconds * rate
-
-    for count in range(len(options), 1, -1):
+    def tried(kept: Sequence[Candidate]) -> Affordable | None:
         rows = min(trial_rows, shape.n_rows)
         while rows >= min(FEWEST_TRIAL_ROWS, shape.n_rows):
-            if enough(options[:count], rows):
-                return Affordable(list(options[:count]), rows)
+            trial = sum(multiply_adds(option, replace(shape, n_rows=rows)) for option in kept)
+            if trial + max(multiply_adds(option, shape) for option in kept) <= seconds * rate:
+                return Affordable(list(kept), rows)
             rows //= 2
-    alone = next((option for option in reversed(options) if _fits(option, shape, seconds, rate)), options[0])
-    return Affordable([_smaller(alone, shape, seconds, rate)], 0)
+        return None
 
-
-def _fits(option: Candidate, shape: Shape, seconds: float, rate: float) -> bool:
-    return multiply_adds(_smaller(option, shape, seconds, rate), shape) <= seconds * rate
+    simple = [option for option in options if option.name in (CONSTANT, LINE)]
+    for count in range(len(options), max(1, len(simple)), -1):
+        if found := tried(options[:count]):
+            return found
+    for option in options[len(simple) :]:
+        smaller = _smaller(option, shape, seconds, rate)
+        if multiply_adds(smaller, shape) <= seconds * rate:
+            return Affordable([smaller], 0)
+    return (len(simple) > 1 and tried(simple)) or Affordable([options[0]], 0)
 
 
 def _smaller(option: Candidate, shape: Shape, seconds: float, rate: float) -> Candidate:
