@@ -53,6 +53,9 @@ def make_plan(demand: Demand, budget: int, threads: int) -> MemoryPlan:
         found = f"the largest active set that fits is n_active={largest}; for {demand.n_active} rows {remedy}"
     elif demand.fitted:
         found = f"the model does not fit beside one task: {remedy}"
+    elif demand.block_sizes is not None:
+        rows = FEWEST_BLOCK_ROWS if demand.blocks_may_shrink else demand.block_sizes.target
+        found = f"not even a task with blocks of {rows} rows fits: {remedy}, or take inference='fitc'"
     else:
         chunk = format_size(demand.rows.chunk_bytes())
         found = f"not one active row fits beside a storage chunk of {chunk}: {remedy}, or store smaller ones"
