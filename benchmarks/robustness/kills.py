@@ -71,6 +71,8 @@ def cases(folder: Path, n_rows: int) -> list[Case]:
     model.memory_budget = "1MiB"  # small, so that there are many spans
 
     def predict(place: Path) -> None:
+        if (place / "out.zarr").exists():  # it was killed when all was done: what has this name is complete
+            return
         model.predict_stream(stores[2], place / "out.zarr")
 
     def save(place: Path) -> None:
@@ -200,7 +202,7 @@ def rows(options: Options) -> Rows:
             if options.points:
                 row = _at_points(case, folder / f"case{number}")
             else:
-                row = _at_random(case, folder / f"case{number}", options.kills // len(chosen), generator)
+                row = _at_random(case, folder / f"case{number}", -(-options.kills // len(chosen)), generator)
             yield {"case": case.name, **row}
             total = {key: total[key] + row[key] for key in total}
         yield {"case": "all", **total}
