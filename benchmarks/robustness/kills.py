@@ -226,7 +226,7 @@ def _at_points(case: Case, place: Path) -> Row:
             raise RuntimeError(f"{case.name} never came to the point: {point}")
         kills += 1
         run(case.work, place, None)
-        different += not _same(case.result(place), expected)
+        different += not same_arrays(case.result(place), expected)
         left += len(_leftovers(case, place))
         again += ROWS_READ[0] - read
         shutil.rmtree(place)
@@ -249,7 +249,7 @@ def _at_random(case: Case, place: Path, kills: int, generator: np.random.Generat
                 break
         run(case.work, place, None)
         chains += 1
-        different += not _same(case.result(place), expected)
+        different += not same_arrays(case.result(place), expected)
         left += len(_leftovers(case, place))
         again += max(0, ROWS_READ[0] - read)
         shutil.rmtree(place)
@@ -267,12 +267,13 @@ def _left_alone(case: Case, place: Path) -> tuple[dict[str, np.ndarray], int, fl
     ROWS_READ[0], started = 0, time.monotonic()
     run(case.work, place, None)
     seconds = time.monotonic() - started
-    assert _same(case.result(place), expected)
+    assert same_arrays(case.result(place), expected)
     shutil.rmtree(place)
     return expected, ROWS_READ[0], seconds
 
 
-def _same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> bool:
+def same_arrays(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> bool:
+    """Whether all arrays have the same bits."""
     return found.keys() == expected.keys() and all(
         found[name].tobytes() == expected[name].tobytes() for name in expected
     )
