@@ -15,7 +15,7 @@ RECIPES: dict[str, Settings] = {
     "random, fitc": {"selection": "random", "inference": "fitc"},
     "kmeans, fitc": {"selection": "kmeans"},
     "gain, fitc": {"selection": "gain"},
-    "ivm, fitc, passes": {"inference": "fitc", "learn_hyperparameters": "passes"},
+    "ivm, fitc, passes": {"selection": "ivm", "inference": "fitc", "learn_hyperparameters": "passes"},
     "kmeans, joint classes": {"selection": "kmeans", "multiclass": "joint", "classes": 3},
     "local blocks": {"inference": "local"},
     "local blocks, three classes": {"inference": "local", "classes": 3},
