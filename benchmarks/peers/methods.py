@@ -59,7 +59,7 @@ RECIPES: dict[str, dict[str, Any]] = {
 
 
 def ours(request: Request, **parameters: Any) -> Predict:
-    """This library, told no more than these parameters."""
+    """Our library, told no more than these parameters."""
     kind = StreamGPRegressor if request.task.is_real else StreamGPClassifier
     model = kind(memory_budget=request.memory_budget, random_state=request.seed, **parameters)
     model.fit_stream(request.task.split.train)
