@@ -7,6 +7,7 @@ from typing import Any
 
 DENSITIES = ("held_out_log_density", "log_density", "left_out_log_density")
 """Names of the mean log density of rows that were not learned from."""
+SUMMED = ("seconds", "rows_read", "pass_seconds")
 EVIDENCES = ("log_evidence", "log_evidence_all", "log_evidence_active")
 
 
@@ -36,11 +37,11 @@ def by_stage(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     stages: list[dict[str, Any]] = []
     for entry in history:
         if not stages or stages[-1]["stage"] != entry["stage"]:
-            stages.append({"stage": entry["stage"], "steps": 0, "seconds": 0.0, "rows_read": 0})
+            stages.append({"stage": entry["stage"], "steps": 0, **dict.fromkeys(SUMMED, 0)})
         stage = stages[-1]
         stage["steps"] += 1
-        stage["seconds"] += entry["seconds"]
-        stage["rows_read"] += entry.get("rows_read", 0)
+        for name in SUMMED:
+            stage[name] += entry.get(name, 0)
         for name, found in (("n_active", n_active(entry)), ("log_density", held_out_log_density(entry))):
             if found is not None:
                 stage[name] = found
