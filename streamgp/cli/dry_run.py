@@ -23,8 +23,14 @@ from streamgp.training.history import by_stage
 
 FEWEST_ROWS = 1000
 """Rows of a sample at least: below, a fit has stages of other sizes."""
-BY_ROWS = ("group: blocks", "infer: all rows", "infer: local", "infer: mode")
-"""Stages whose seconds grow with the rows, also where those of the sample are held in memory."""
+GROWING = {
+    "group: blocks": 1.0,
+    "infer: all rows": 1.0,
+    "infer: local": 1.0,
+    "infer: mode": 0.5,  # the other half is the search for a start, on a sample
+    "calibrate": 0.0,  # its passes are over held-out rows, of which there is a fixed number
+}
+"""Part of the seconds of a stage that grows with the rows; of stages not named here, those of passes."""
 DOUBLINGS = 1.6
 """Passes at each doubling of an active set cost, in all, so many times the last one."""
 TRIAL_ROWS = 10_000
@@ -134,7 +140,8 @@ def _trial(sample: _Sample) -> tuple[str, float, str]:
     if not trials:
         return "", 0.0, model.recipe_
     trial = trials[0]
-    seconds = trial["seconds"] * max(1.0, min(TRIAL_ROWS, sample.all_rows) / sample.rows)
+    # Much of a trial is learning on rows of a fixed number: it grows slower than its rows.
+    seconds = trial["seconds"] * max(1.0, min(TRIAL_ROWS, sample.all_rows) / sample.rows) ** 0.5
     tied = trial["log_losses"][trial["chosen"]] > min(trial["log_losses"].values())
     if tied and sample.rows < SECOND_TRIAL_ROWS <= sample.all_rows:
         seconds *= 1 + SECOND_TRIAL
@@ -153,15 +160,16 @@ def _seconds(sample: _Sample, method: Mapping[str, Any], n_candidates: int) -> f
         max(0.0, total - passes - sum(stage["seconds"] for stage in stages)) + passes * sample.ratio
     )
     for stage in stages:
-        growing = stage["seconds"] if stage["stage"] in BY_ROWS else stage["pass_seconds"]
-        predicted += stage["seconds"] - growing + growing * sample.ratio
+        part = GROWING.get(stage["stage"])
+        growing = stage["pass_seconds"] if part is None else part * stage["seconds"]
+        predicted += stage["seconds"] + growing * (sample.ratio - 1)
     return predicted + _where_held(sample, model, stages, n_candidates)
 
 
 def _where_held(sample: _Sample, model: Estimator, stages: list[dict[str, Any]], n_candidates: int) -> float:
     """Seconds that are added because all rows cannot be held in memory, as those of the sample were."""
     held = [stage for stage in stages if not stage["rows_read"]]
-    greedy = sum(stage["seconds"] for stage in held if stage["stage"] == "select: ivm")
+    greedy: float = sum(stage["seconds"] for stage in held if stage["stage"] == "select: ivm")
     if n_candidates >= sample.all_rows or not greedy:
         return 0.0
     begun = time.perf_counter()

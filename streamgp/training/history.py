@@ -32,6 +32,11 @@ def n_active(entry: Mapping[str, Any]) -> int | None:
     return None if found is None else int(max(found) if isinstance(found, list | tuple) else found)
 
 
+def active_points(history: Sequence[Mapping[str, Any]]) -> int:
+    """Active rows or inducing inputs that a fit ended with."""
+    return next((found for found in map(n_active, reversed(history)) if found is not None), 0)
+
+
 def by_stage(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """One record for each stage of a history: steps, seconds, rows read, what it led to."""
     stages: list[dict[str, Any]] = []
