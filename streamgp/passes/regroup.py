@@ -258,24 +258,21 @@ def _collect_halos(
     offers = _offers(runs, centres)
     order = np.lexsort((offers.numbers, offers.margins, offers.centres))
     first = np.searchsorted(offers.centres[order], shared.centre_of[blocks.start : blocks.stop])
-    counts = shared.table.halo_counts[blocks.start : blocks.stop]
-    chosen = np.concatenate(
-        [order[begin : begin + count] for begin, count in zip(first, counts, strict=True)]
+    starts, counts = (
+        column[blocks.start : blocks.stop] for column in (shared.table.halo_starts, shared.table.halo_counts)
     )
+    chosen = order[
+        np.concatenate([np.arange(count) + begin for begin, count in zip(first, counts, strict=True)])
+    ]
     to = np.concatenate(
-        [np.arange(count) + begin for begin, count in zip(_starts(shared.table, blocks), counts, strict=True)]
+        [np.arange(count) + begin for begin, count in zip(starts - start, counts, strict=True)]
     )
-    to -= start
     for number in np.unique(offers.runs[chosen]).tolist():
         inside = np.flatnonzero(offers.runs[chosen] == number)
         source = offers.places[chosen[inside]]
         for name in ("features", "targets", "numbers"):
             out[f"halo_{name}"][to[inside]] = runs[number][name][source]
     out["halo_homes"][to] = _homes(shared, runs, offers.runs[chosen], offers.places[chosen])
-
-
-def _starts(table: BlockTable, blocks: range) -> IntArray:
-    return table.halo_starts[blocks.start : blocks.stop]
 
 
 def _offers(runs: list[dict[str, Array]], centres: IntArray) -> _Offers:

@@ -396,9 +396,9 @@ def test_where_the_sample_is_small_more_rows_are_drawn_to_group_by(monkeypatch):
     generator = np.random.default_rng(4)
     # Half of the rows lie in a corner, where a sample of 300 has too few rows for 60 blocks.
     X = generator.uniform(0, 1, (6000, 2)) * np.where(np.arange(6000) % 2, 0.1, 1.0)[:, None]
-    monkeypatch.setattr(plan, "MOST_CANDIDATES", 300)
+    monkeypatch.setattr(plan.MemoryPlan, "candidates_at", lambda self, n_active, itemsize=8: 300)
     model = StreamGPRegressor(5, inference=Local(block_rows=50), **PLAIN).fit(X, X[:, 0])
-    told = [entry for entry in model.history_ if "cut" in entry][0]
+    told = next(entry for entry in model.history_ if "cut" in entry)
     assert told["cut"] == 0
     assert told["block_rows"][2] <= 75
     _, heads = blocks_of(model, 6000)
