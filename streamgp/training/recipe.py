@@ -34,6 +34,7 @@ from streamgp.training.learn.evidence import (
 )
 from streamgp.training.learn.judged import judge_kernels
 from streamgp.training.learn.local import learn_local
+from streamgp.training.learn.local_near import learn_near
 from streamgp.training.select.centres import centre_inducing
 from streamgp.training.select.draw import draw_actives, draw_first, draw_inducing, draw_printed
 from streamgp.training.select.exchange import Exchange
@@ -235,7 +236,7 @@ def _by_evidence(choices: Choices) -> Recipe:
 
 
 def _by_blocks(choices: Choices) -> Recipe:
-    return (learn_local(choices.starts),)
+    return learn_local(choices.starts), learn_near()
 
 
 def _by_evidence_and_centres(choices: Choices) -> Recipe:
