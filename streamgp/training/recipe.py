@@ -48,6 +48,8 @@ MOST_LEARNED_INPUTS = 4000
 """Numbers in the inducing inputs up to which they are learned, where nothing else is asked for."""
 MOST_ARD_FEATURES = 100
 """Features up to which each has its own lengthscale."""
+MOST_JUDGED_FEATURES = 300
+"""The same where rows that are not learned from decide about it, and features are no pixels."""
 EVIDENCE = ("evidence", "passes")
 """Ways of learning by the evidence: of a sample alone, or in the end of all rows."""
 BY_CRITERION = (True, "constant", "hybrid")
@@ -117,7 +119,7 @@ def resolve(settings: FitSettings, traits: Traits) -> Choices:
     learning = _learning(settings, traits, learn_inducing, update_every)
     if learning == "along":
         update_every = update_every or REAL_UPDATES
-    per_feature = learning != "none" and traits.has_few_features
+    per_feature = learning != "none" and _has_lengthscales(settings, traits)
     starts = Starts(
         variance=30.0 if classes else 1.0,
         variances=(1.0, 10.0, 100.0) if classes else (1.0,),
@@ -193,6 +195,14 @@ def _joint_likelihoods(settings: FitSettings, traits: Traits) -> tuple[Any, ...]
     if traits.n_heads == 1:
         return (Logit(bias=float(np.log(shares[1] / shares[0]))),)
     return (Softmax(biases=tuple((np.log(shares) - np.log(shares).mean()).tolist())),)
+
+
+def _has_lengthscales(settings: FitSettings, traits: Traits) -> bool:
+    """Whether each feature can have a lengthscale of its own."""
+    is_judged = settings.multiclass == "joint" or isinstance(settings.inference, Local)
+    if is_judged and not traits.has_common_scale:
+        return traits.n_features <= MOST_JUDGED_FEATURES
+    return traits.has_few_features
 
 
 def _leaves_open(inference: Any) -> bool:
