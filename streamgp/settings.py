@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -24,7 +25,7 @@ from streamgp.passes.progress import Progress
 from streamgp.passes.run import check_client
 from streamgp.posterior import Precision
 from streamgp.posterior.precision import check_precision
-from streamgp.selection import FPASS, IVM, PASS, EvidenceGain, Kmeans, Random
+from streamgp.selection import FPASS, IVM, IVM2003, IVM2006, PASS, EvidenceGain, Kmeans, Random
 
 
 @dataclass(frozen=True)
@@ -163,11 +164,13 @@ class Local:
 APPROXIMATIONS = ((1.0, 1.0), (1.0, 0.5), (1.0, 0.1), (0.0, 1.0))
 """Residual and power: FITC, two powers between it and a variational bound, the projected process."""
 
-Selection = IVM | PASS | FPASS | Random | Kmeans | EvidenceGain
+Selection = IVM | IVM2003 | IVM2006 | PASS | FPASS | Random | Kmeans | EvidenceGain
 Inference = ADF | EP | FITC | Local
 
 SELECTIONS: dict[str, type[Selection]] = {
     "ivm": IVM,
+    "ivm2003": IVM2003,
+    "ivm2006": IVM2006,
     "pass": PASS,
     "fpass": FPASS,
     "random": Random,
@@ -175,8 +178,10 @@ SELECTIONS: dict[str, type[Selection]] = {
     "gain": EvidenceGain,
 }
 INFERENCES: dict[str, type[Inference]] = {"adf": ADF, "ep": EP, "fitc": FITC, "local": Local}
-DEFAULT_INFERENCE: dict[type[Selection], type[Inference]] = {
+DEFAULT_INFERENCE: dict[type[Selection], Callable[[], Inference]] = {
     IVM: ADF,
+    IVM2003: lambda: ADF(calibrate=False),
+    IVM2006: lambda: ADF(calibrate=False),
     Random: ADF,
     PASS: EP,
     FPASS: EP,
@@ -186,7 +191,7 @@ DEFAULT_INFERENCE: dict[type[Selection], type[Inference]] = {
 DEFAULT_SELECTION: dict[type[Inference], type[Selection]] = {ADF: IVM, EP: IVM, FITC: Kmeans, Local: Kmeans}
 DEFAULT_ACTIVE = 500
 """Active rows where ``n_active`` is left open and no rule of ``streamgp.training.auto`` asks for others."""
-LEARNING = (True, False, "constant", "hybrid", "evidence", "passes")
+LEARNING = (True, False, "constant", "hybrid", "exact", "evidence", "passes")
 
 
 @dataclass(frozen=True, eq=False)
@@ -311,6 +316,21 @@ def check_together(settings: FitSettings) -> None:
             "learn_inducing=True",
             "the evidence: learn_hyperparameters=True, 'evidence' or 'passes'",
         ),
+        (
+            isinstance(selection, IVM2003 | IVM2006) and not isinstance(inference, ADF),
+            f"selection={name}(...)",
+            "inference='adf'",
+        ),
+        (
+            isinstance(selection, IVM2003) and not isinstance(learning, bool),
+            f"selection={name}(...)",
+            "learn_hyperparameters=True or False: kernels are chosen by errors of rows held out",
+        ),
+        (
+            isinstance(selection, IVM2006) and learning == "evidence",
+            "learn_hyperparameters='evidence'",
+            f"another selection than {name}(...), which learns by the criterion",
+        ),
         (is_literal and not isinstance(inference, EP), f"{name}.paper()", "inference='ep'"),
         (
             is_literal and not isinstance(learning, bool),
@@ -333,7 +353,7 @@ WEIGHTED = (
     f"{OVER_ALL_ROWS}, or selection='ivm' or 'random': 'pass' and 'fpass' exchange rows by probability, "
     "whatever they weigh"
 )
-NO_UPDATES = (False, "constant", "hybrid")
+NO_UPDATES = (False, "constant", "hybrid", "exact")
 
 
 def refuse_for_real_targets(settings: FitSettings) -> None:
@@ -412,7 +432,7 @@ def _method(parameters: dict[str, Any]) -> tuple[Selection, Inference] | None:
     if not _is_auto(inference):
         return DEFAULT_SELECTION[type(inference)](), inference
     learning, multiclass = parameters["learn_hyperparameters"], parameters.get("multiclass", "auto")
-    if multiclass in ("per_class", "shared") or learning in ("constant", "hybrid"):
+    if multiclass in ("per_class", "shared") or learning in ("constant", "hybrid", "exact"):
         return IVM(), ADF()
     over_all_rows = multiclass == "joint" or isinstance(parameters["likelihood"], JointLikelihood)
     if over_all_rows or learning in ("evidence", "passes"):

@@ -5,10 +5,13 @@ from streamgp.selection.inducing import EvidenceGain, Kmeans
 from streamgp.selection.ivm import IVM, HeadScores
 from streamgp.selection.keys import RowKeys, key_bounds, stratified_quotas
 from streamgp.selection.predictive import FPASS, PASS
+from streamgp.selection.printed import IVM2003, IVM2006
 
 __all__ = [
     "FPASS",
     "IVM",
+    "IVM2003",
+    "IVM2006",
     "PASS",
     "EvidenceGain",
     "HeadScores",

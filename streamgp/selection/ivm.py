@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from streamgp.errors import ParameterError
 from streamgp.likelihoods import Likelihood
 from streamgp.posterior import Marginals
 from streamgp.selection.scores import SCORES, Score, entropy_reduction, information_gain
+
+if TYPE_CHECKING:
+    from streamgp.selection.printed import IVM2003, IVM2006
 
 HOT_ROWS = 1024
 
@@ -62,6 +66,26 @@ class IVM:
             raise ParameterError(
                 f"retained and refresh are shares between 0 and 1, not {self.retained!r} and {self.refresh!r}"
             )
+
+    @staticmethod
+    def paper2003(**changes: Any) -> IVM2003:
+        """The IVM with randomised greedy selection as it is printed in [IVM2003]; ``changes`` are its fields.
+
+        For two classes. The differences from the defaults are numbered in docs/papers/ivm.md.
+        """
+        from streamgp.selection.printed import IVM2003
+
+        return IVM2003(**changes)
+
+    @staticmethod
+    def paper2006(**changes: Any) -> IVM2006:
+        """The IVM with a shrinking J, and learning on all rows, as in [IVM2006]; ``changes`` are its fields.
+
+        For two classes or real targets. The differences from the defaults are numbered in docs/papers/ivm.md.
+        """
+        from streamgp.selection.printed import IVM2006
+
+        return IVM2006(**changes)
 
     def score_function(self, likelihood: Likelihood) -> Score:
         """The score by its name, or by the likelihood."""

@@ -31,6 +31,7 @@ from streamgp.persistence import CheckpointFolder
 from streamgp.posterior.calibration import UNCALIBRATED
 from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive, class_predictive
+from streamgp.selection import IVM2006
 from streamgp.selection.grouping import block_sizes
 from streamgp.settings import FitSettings, Local, refuse_for_real_targets, task_of
 from streamgp.training.heads import make_snapshot
@@ -161,7 +162,7 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
             likelihood=settings.likelihood or (Softmax() if joint_classes > 1 else Probit()),
             powers=inference.powers,
             criterion_rows=min(SAMPLE_ROWS, rows.n_rows) if settings.learning in BY_CRITERION else 0,
-            criterion_active=SAMPLE_ACTIVE,
+            criterion_active=settings.n_active if isinstance(settings.selection, IVM2006) else SAMPLE_ACTIVE,
             joint_classes=joint_classes,
             block_sizes=blocks if isinstance(inference, Local) else None,
             blocks_may_shrink=wish is None,
