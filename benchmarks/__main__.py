@@ -11,13 +11,14 @@ FOLDER = Path(__file__).parent
 def scripts() -> dict[str, str]:
     """Module name of every benchmark, and what the first line of its docstring says."""
     sources = {path: path.read_text() for path in sorted(FOLDER.glob("*/*.py"))}
-    return {
-        f"benchmarks.{path.parent.name}.{path.stem}": (ast.get_docstring(ast.parse(source)) or "").split(
-            "\n"
-        )[0]
+    found = {
+        f"benchmarks.{path.parent.name}.{path.stem}".removesuffix(".__main__"): ast.get_docstring(
+            ast.parse(source)
+        )
         for path, source in sources.items()
         if "SCRIPT = Script(" in source
     }
+    return {name: (about or "").split("\n")[0] for name, about in sorted(found.items())}
 
 
 def listing() -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import shlex
 import subprocess
 import sys
@@ -54,12 +55,13 @@ def write_tables(folder: Path, rows: int, data: Path | None = None) -> None:
 
 
 class Done(NamedTuple):
-    """A command, what it printed, its exit code and seconds."""
+    """A command, what it printed, its exit code, its seconds, and those of all its threads together."""
 
     command: str
     printed: str
     code: int
     seconds: float
+    cpu_seconds: float
 
 
 def commands(page: str) -> list[str]:
@@ -72,7 +74,7 @@ def run(command: str, folder: Path) -> Done:
     program, *arguments = shlex.split(command)
     assert program == "streamgp", command
     place = os.pathsep.join([str(PAGE.parents[1]), os.environ.get("PYTHONPATH", "")])
-    begun = time.perf_counter()
+    begun, used = time.perf_counter(), _cpu_seconds()
     done = subprocess.run(
         [sys.executable, "-m", "streamgp", *arguments],
         cwd=folder,
@@ -83,7 +85,13 @@ def run(command: str, folder: Path) -> Done:
         check=False,
     )
     printed = done.stdout.rstrip().replace(f"{folder}{os.sep}", "")
-    return Done(command, printed, done.returncode, time.perf_counter() - begun)
+    return Done(command, printed, done.returncode, time.perf_counter() - begun, _cpu_seconds() - used)
+
+
+def _cpu_seconds() -> float:
+    """Of all processes that this one has waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def with_transcript(page: str, transcript: list[Done]) -> str:
@@ -113,10 +121,12 @@ def main() -> None:
         write_tables(Path(folder), options.rows, options.data)
         transcript = []
         for command in commands(page):
-            transcript.append(run(command, Path(folder)))
-            print(f"$ {command}\n{transcript[-1].printed}\n[{transcript[-1].seconds:.1f} s]", flush=True)
-            if transcript[-1].code:
-                raise SystemExit(transcript[-1].code)
+            done = run(command, Path(folder))
+            transcript.append(done)
+            print(f"$ {command}\n{done.printed}")
+            print(f"[{done.seconds:.1f} s, {done.cpu_seconds:.1f} CPU s]", flush=True)
+            if done.code:
+                raise SystemExit(done.code)
     print(f"[{sum(done.seconds for done in transcript):.0f} s in all]")
     if options.write:
         PAGE.write_text(with_transcript(page, transcript))

@@ -21,7 +21,7 @@ def run_here(command, folder):
     text = io.StringIO()
     with contextlib.chdir(folder), contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
         code = main(shlex.split(command)[1:])
-    return Done(command, text.getvalue(), code, 0.0)
+    return Done(command, text.getvalue(), code, 0.0, 0.0)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from typing import Any
 
 from streamgp import kernels, likelihoods, settings
 from streamgp.errors import ParameterError
-from streamgp.estimators.base import StreamGPEstimator
+from streamgp.estimators.parameters import StreamGPParameters
 
 ELSEWHERE = ("client", "checkpoint", "progress", "random_state", "verbose", "warm_start")
 """Parameters that a command line cannot give, or has options of its own for."""
@@ -29,7 +29,7 @@ def add_parameters(parser: argparse.ArgumentParser) -> None:
         '"FPASS(p_exc=0.1)" or "RBF() + Linear()"',
     )
     described = _descriptions()
-    for name, parameter in inspect.signature(StreamGPEstimator).parameters.items():
+    for name, parameter in inspect.signature(StreamGPParameters).parameters.items():
         if name not in ELSEWHERE:
             group.add_argument(
                 f"--{name.replace('_', '-')}",
@@ -101,9 +101,9 @@ def _families() -> dict[str, Any]:
 
 
 def _descriptions() -> dict[str, str]:
-    """The first sentence about each parameter in the estimator's docstring."""
-    text = inspect.cleandoc(StreamGPEstimator.__doc__ or "")
-    parameters = text.partition("Parameters\n----------\n")[2].partition("\nAttributes\n")[0]
+    """The first sentence about each parameter in their docstring."""
+    text = inspect.cleandoc(StreamGPParameters.__doc__ or "")
+    parameters = text.partition("Parameters\n----------\n")[2]
     entries = re.split(r"\n(?=\w+ : )", "\n" + parameters)
     found = {}
     for entry in filter(None, map(str.strip, entries)):

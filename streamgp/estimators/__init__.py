@@ -7,8 +7,9 @@ from typing import Any
 from streamgp.data import ClassTargets
 from streamgp.data.rows import Names, Store
 from streamgp.data.targets import Task
-from streamgp.estimators.base import StreamGPEstimator, fit_store
+from streamgp.estimators.base import StreamGPEstimator
 from streamgp.estimators.classifier import StreamGPClassifier
+from streamgp.estimators.fitting import fit_store
 from streamgp.estimators.regressor import StreamGPRegressor
 from streamgp.inference.local.snapshot import LocalSnapshot
 from streamgp.persistence import read_record

@@ -17,7 +17,9 @@ from streamgp.data.labels import plain_labels
 from streamgp.data.lazy import is_lazy
 from streamgp.data.rows import Names, Store
 from streamgp.estimators.base import StreamGPEstimator
+from streamgp.estimators.inputs import by_block, lazily
 from streamgp.estimators.partial import known_classes
+from streamgp.estimators.passes import evaluate, marginals, write
 from streamgp.passes import ClassEvaluation
 from streamgp.passes.scores import ClassScore
 from streamgp.posterior import Marginals
@@ -27,7 +29,8 @@ from streamgp.posterior.predictive import ClassPredictive
 class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[misc]
     """Gaussian-process classification with a sparse active set, learned from stores larger than memory.
 
-    Parameters and attributes are those of :class:`~streamgp.estimators.base.StreamGPEstimator`.
+    Parameters are those of :class:`~streamgp.estimators.parameters.StreamGPParameters`, attributes those of
+    :class:`~streamgp.estimators.base.StreamGPEstimator`.
     """
 
     task = "classification"
@@ -68,20 +71,20 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
 
         Of two classes a symmetric likelihood needs the latent mean alone, far cheaper than variances.
         """
-        X = self._lazily(X)
+        X = lazily(self, X)
         if isinstance(X, dask.array.Array):
-            return self._by_block(self.predict, X, self.classes_.dtype)
+            return by_block(self, self.predict, X, self.classes_.dtype)
         if self._predictive.decides_by_mean:
-            positive = self._predictive.is_positive(self._marginals(X, with_variance=False))
+            positive = self._predictive.is_positive(marginals(self, X, with_variance=False))
             return self.classes_[positive.astype(np.intp)]
         return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
 
     def predict_proba(self, X: Any) -> Any:
         """Probability of every class, in the order of ``classes_``; a Dask array for a Dask array."""
-        X = self._lazily(X)
+        X = lazily(self, X)
         if isinstance(X, dask.array.Array):
-            return self._by_block(self.predict_proba, X, np.dtype(np.float64), len(self.classes_))
-        return np.exp(self._predictive.log_probabilities(self._marginals(X)))
+            return by_block(self, self.predict_proba, X, np.dtype(np.float64), len(self.classes_))
+        return np.exp(self._predictive.log_probabilities(marginals(self, X)))
 
     def decision_function(self, X: Any) -> Any:
         """How far each row is decided.
@@ -89,12 +92,12 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         Of two classes: the log odds of the second, (rows,), positive where it is predicted. Of more: the log
         probability of each, (rows, classes). A Dask array for a Dask array.
         """
-        X = self._lazily(X)
+        X = lazily(self, X)
         if isinstance(X, dask.array.Array):
             n_classes = self._predictive.n_classes
             columns = None if n_classes == 2 else n_classes
-            return self._by_block(self.decision_function, X, np.dtype(np.float64), columns)
-        log_probabilities = self._predictive.log_probabilities(self._marginals(X))
+            return by_block(self, self.decision_function, X, np.dtype(np.float64), columns)
+        log_probabilities = self._predictive.log_probabilities(marginals(self, X))
         if log_probabilities.shape[1] > 2:
             return log_probabilities
         return log_probabilities[:, 1] - log_probabilities[:, 0]
@@ -120,7 +123,8 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
             "label": ((), np.dtype(np.int32)),
             "probability": ((n_classes,), np.dtype(np.float32)),
         }
-        self._write(
+        write(
+            self,
             store,
             x,
             out,
@@ -149,7 +153,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         Its ``baseline`` always predicts the shares of the classes; ``to_dict()`` suits JSON. ``on_bad_rows``
         as for :meth:`predict_stream`; "nan" leaves such rows out of the score.
         """
-        return self._evaluate(store, x, y, self._evaluation, on_bad_rows, allow_missing_chunks)
+        return evaluate(self, store, x, y, self._evaluation, on_bad_rows, allow_missing_chunks)
 
 
 def _class_columns(predictive: ClassPredictive, marginals: Marginals) -> Mapping[str, Array]:

@@ -16,6 +16,8 @@ from streamgp.arrays import Array
 from streamgp.data.lazy import is_lazy
 from streamgp.data.rows import Names, Store
 from streamgp.estimators.base import StreamGPEstimator
+from streamgp.estimators.inputs import by_block, lazily
+from streamgp.estimators.passes import evaluate, marginals, write
 from streamgp.likelihoods import Ordinal
 from streamgp.passes import RealEvaluation
 from streamgp.passes.scores import RealScore
@@ -30,7 +32,8 @@ def _is_ordinal(estimator: StreamGPRegressor) -> bool:
 class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc]
     """Gaussian-process regression with a sparse active set, learned from stores larger than memory.
 
-    Parameters and attributes are those of :class:`~streamgp.estimators.base.StreamGPEstimator`.
+    Parameters are those of :class:`~streamgp.estimators.parameters.StreamGPParameters`, attributes those of
+    :class:`~streamgp.estimators.base.StreamGPEstimator`.
     """
 
     task = "regression"
@@ -71,13 +74,13 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
 
         The mean alone costs O(d) a row instead of O(d²). A Dask array gives Dask arrays.
         """
-        X = self._lazily(X)
+        X = lazily(self, X)
         if isinstance(X, dask.array.Array):
-            both = self._by_block(self._mean_and_deviation, X, np.dtype(np.float64), 2)
-            return (both[:, 0], both[:, 1]) if return_std else self._by_block(self.predict, X, both.dtype)
+            both = by_block(self, self._mean_and_deviation, X, np.dtype(np.float64), 2)
+            return (both[:, 0], both[:, 1]) if return_std else by_block(self, self.predict, X, both.dtype)
         if not return_std and self._predictive.mean_is_latent:
-            return self._predictive.latent_mean(self._marginals(X, with_variance=False))
-        mean, variance = self._predictive.predict(self._marginals(X))
+            return self._predictive.latent_mean(marginals(self, X, with_variance=False))
+        mean, variance = self._predictive.predict(marginals(self, X))
         return (mean, np.sqrt(variance)) if return_std else mean
 
     @available_if(_is_ordinal)  # type: ignore[untyped-decorator]
@@ -85,7 +88,7 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
         """Probability of every category, (n, categories): where the likelihood is ``Ordinal``."""
         likelihood = self._predictive.likelihood
         assert isinstance(likelihood, Ordinal)
-        mean, variance = self._marginals(X)
+        mean, variance = marginals(self, X)
         assert variance is not None
         return likelihood.category_probabilities(mean[:, 0], variance[:, 0])
 
@@ -108,7 +111,8 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
         ``streamgp_bad_rows``.
         """
         columns = {name: ((), np.dtype(np.float64)) for name in ("mean", "variance")}
-        self._write(
+        write(
+            self,
             store,
             x,
             out,
@@ -136,7 +140,7 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
         Its ``baseline`` always predicts the mean and variance of the targets; ``to_dict()`` suits JSON.
         ``on_bad_rows`` as for :meth:`predict_stream`; "nan" leaves such rows out of the score.
         """
-        return self._evaluate(store, x, y, self._evaluation, on_bad_rows, allow_missing_chunks)
+        return evaluate(self, store, x, y, self._evaluation, on_bad_rows, allow_missing_chunks)
 
 
 def _real_columns(predictive: RealPredictive, marginals: Marginals) -> Mapping[str, Array]:

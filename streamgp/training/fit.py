@@ -42,7 +42,8 @@ from streamgp.training.problem import Problem, draw_sample, pass_settings
 from streamgp.training.recipe import BY_CRITERION, Choices, Traits, compose, resolve
 from streamgp.training.scrutiny import judged_by_baseline, warn_of_outliers
 from streamgp.training.stage import Draft, History, Recipe, describe, run
-from streamgp.training.trial import settle, trial_folder
+from streamgp.training.trial import settle
+from streamgp.training.verdict import trial_folder
 from streamgp.training.weights import check_classes, row_weights
 
 logger = logging.getLogger(__name__)

@@ -39,8 +39,9 @@ from streamgp.training.select.centres import centre_inducing
 from streamgp.training.select.draw import draw_actives, draw_first, draw_inducing, draw_printed
 from streamgp.training.select.exchange import Exchange
 from streamgp.training.select.gain import gain_inducing
-from streamgp.training.select.grow import Watching, grow_actives
+from streamgp.training.select.grow import grow_actives
 from streamgp.training.select.printed import add_bias_variance, select_printed
+from streamgp.training.select.watch import Watching
 from streamgp.training.stage import Recipe
 from streamgp.training.starts import Starts
 

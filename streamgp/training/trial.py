@@ -5,21 +5,19 @@ from __future__ import annotations
 import logging
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from streamgp.arrays import FloatArray, IntArray
+from streamgp.budget import parse_size
 from streamgp.data import ClassTargets, Rows, open_rows
 from streamgp.data.targets import Task
 from streamgp.errors import BudgetError
-from streamgp.kernels import kernel_from_json
-from streamgp.likelihoods import likelihood_from_json
 from streamgp.passes.candidates import Pool, smallest
-from streamgp.persistence import CheckpointFolder
 from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import ClassPredictive
 from streamgp.selection import stratified_quotas
@@ -29,12 +27,17 @@ from streamgp.training.judge import is_better, marginals_in_memory
 from streamgp.training.plan import MemoryPlan
 from streamgp.training.prepare import Prepared
 from streamgp.training.problem import draw_sample
+from streamgp.training.verdict import Trial, trial_folder
 from streamgp.training.weights import row_weights
 
 logger = logging.getLogger(__name__)
 
 SAMPLE_ROWS = 8000
 """Rows that a trial learns from, at most; a quarter as many others decide."""
+MORE_ROWS = 4
+"""Times as many rows for a second trial, where the first left it open whether the simplest is the best."""
+SAMPLE_SHARE = 0.125
+"""Part of the memory budget that the rows of a second trial may have."""
 JUDGES_SHARE = 0.25
 FEWEST_ROWS = 400
 """With fewer rows a trial is chance: the last candidate, the most flexible one, is taken."""
@@ -48,47 +51,6 @@ Fit = Callable[[Rows, Task, FitSettings], Any]
 """How a candidate is fitted; gives a value with a ``model``."""
 Planned = Callable[[FitSettings], MemoryPlan]
 """The memory plan of settings; raises a BudgetError where there is none."""
-
-
-class Trial(NamedTuple):
-    """What a trial found: the candidate to use, and mean log losses of the judges by candidate.
-
-    ``kernel`` and ``likelihood`` (JSON) are those that the chosen candidate learned from so many rows; where
-    every class has a likelihood of its own there is None, and the fit makes them anew.
-    """
-
-    chosen: str
-    log_losses: dict[str, float]
-    kernel: dict[str, Any]
-    likelihood: dict[str, Any] | None
-    rows: int
-    seconds: float
-
-    def settled(self, option: Candidate) -> FitSettings:
-        """Settings of the chosen candidate, with what it has learned already where that is enough."""
-        settings = option.settings
-        if self.rows < option.enough_rows or settings.learning is not True:
-            return settings
-        likelihood = settings.likelihood
-        if likelihood is None and self.likelihood is not None:
-            likelihood = likelihood_from_json(self.likelihood)
-        return replace(settings, kernel=kernel_from_json(self.kernel), likelihood=likelihood, learning=False)
-
-    def sentence(self) -> str:
-        """For people: ``local blocks: held-out log loss 0.125 (inducing inputs 0.41, linear model 0.62)``."""
-        others = ", ".join(
-            f"{name} {loss:.4g}" for name, loss in self.log_losses.items() if name != self.chosen
-        )
-        return f"{self.chosen}: held-out log loss {self.log_losses[self.chosen]:.4g} ({others})"
-
-    def entry(self) -> dict[str, Any]:
-        """For the history of a fit."""
-        return {"stage": "trial", **self._asdict()}
-
-
-def trial_folder(checkpoint: Any, identity: Mapping[str, Any] | None = None) -> CheckpointFolder:
-    """Where a verdict is kept, beside the checkpoints of the fit."""
-    return CheckpointFolder(Path(checkpoint) / "trial", identity=identity)
 
 
 def settle(
@@ -169,11 +131,29 @@ def _that_fit(settings: FitSettings, options: Sequence[Candidate], planned: Plan
 def _held(
     prepared: Prepared, plan: MemoryPlan, settings: FitSettings, names: Sequence[str], fit: Fit
 ) -> Trial:
+    """Hold a trial; where it does not tell the simplest from the best, a larger one if there are the rows.
+
+    Flexible methods gain from more rows, a line does not: a tie of few rows says little about many.
+    """
+    trial = _held_on(SAMPLE_ROWS, prepared, plan, settings, names, fit)
+    larger, rows = MORE_ROWS * SAMPLE_ROWS, prepared.rows
+    needed = larger * (1 + JUDGES_SHARE)
+    fits = needed * 8 * rows.n_features <= SAMPLE_SHARE * parse_size(settings.memory_budget)
+    if trial.is_decided or needed > rows.n_rows or not fits:
+        return trial
+    logger.info("undecided: %s; tried again with %d rows", trial.sentence(), larger)
+    second = _held_on(larger, prepared, plan, settings, names, fit)
+    return second._replace(seconds=trial.seconds + second.seconds)
+
+
+def _held_on(
+    size: int, prepared: Prepared, plan: MemoryPlan, settings: FitSettings, names: Sequence[str], fit: Fit
+) -> Trial:
     """Draw the rows of a trial, in one pass, and hold it."""
     names_rows = np.ndim(settings.validation) > 0
     share = settings.validation if names_rows else JUDGES_SHARE
     weightless = row_weights(prepared, settings).excluded
-    sample, judges, _ = draw_sample(prepared, plan, settings, SAMPLE_ROWS, share, weightless)
+    sample, judges, _ = draw_sample(prepared, plan, settings, size, share, weightless)
     learners = _by_share(sample, prepared)
     small = settings
     if settings.size_is_open:
@@ -247,10 +227,22 @@ def _fitted(settings: FitSettings, prepared: Prepared, learners: Pool, fit: Fit)
         progress=False,
     )
     rows = open_rows((learners.features, targets))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the fit of all rows warns, not the trials of what is not chosen
+    # The fit of all rows tells and warns, not the trials of what may not be chosen.
+    with warnings.catch_warnings(), _fewer_messages():
+        warnings.simplefilter("ignore")
         model: Model = fit(rows, "classification" if is_classes else "regression", small).model
     return model
+
+
+@contextmanager
+def _fewer_messages() -> Iterator[None]:
+    told = logging.getLogger("streamgp")
+    level = told.level
+    told.setLevel(max(logging.WARNING, level))
+    try:
+        yield
+    finally:
+        told.setLevel(level)
 
 
 def _by_code(class_weight: Any, prepared: Prepared) -> Any:

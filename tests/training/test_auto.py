@@ -9,12 +9,15 @@ import pytest
 
 import streamgp
 from streamgp import StreamGPClassifier
+from streamgp.data import open_rows
 from streamgp.errors import BudgetError, CheckpointError, ParameterError
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Logit
 from streamgp.settings import FITC, IVM, Kmeans, fit_settings
+from streamgp.training import trial
 from streamgp.training.auto import MOST_INDUCING, Shape, candidates, with_size, worth_trying
 from streamgp.training.trial import FEWEST_ROWS
+from streamgp.training.verdict import Trial
 
 
 def settings(**parameters):
@@ -95,11 +98,11 @@ def test_a_trial_chooses_by_rows_outside_of_it_and_says_so(generator, tmp_path):
     X, y = xor(generator, 900)
     model = streamgp.fit_stream((X, y), random_state=0, checkpoint=tmp_path / "c")
     assert model.score(*xor(generator, 500)) > 0.9
-    trial = model.history_[0]
-    assert trial["stage"] == "trial"
-    assert trial["chosen"] != "linear model"
-    assert trial["log_losses"]["linear model"] > 0.6 > trial["log_losses"][trial["chosen"]]
-    assert f"{trial['chosen']}: held-out log loss" in model.recipe_
+    found = model.history_[0]
+    assert found["stage"] == "trial"
+    assert found["chosen"] != "linear model"
+    assert found["log_losses"]["linear model"] > 0.6 > found["log_losses"][found["chosen"]]
+    assert f"{found['chosen']}: held-out log loss" in model.recipe_
     # The verdict is part of the checkpoint: it is not made again, nor used for other data.
     again = streamgp.fit_stream((X, y), random_state=0, checkpoint=tmp_path / "c")
     assert again.history_ == model.history_
@@ -116,6 +119,34 @@ def test_where_a_line_is_enough_the_model_is_a_line(generator):
     model = streamgp.fit_stream((X, y), random_state=0)
     assert model.history_[0]["chosen"] == "linear model"
     assert abs(model.evaluate_stream((X, y)).rmse - 0.3) < 0.03
+
+
+@pytest.mark.parametrize(
+    ("rows", "losses", "sizes"),
+    [
+        (4000, {"linear model": 0.5, "local blocks": 0.49}, [400, 1600]),
+        (4000, {"linear model": 0.5, "local blocks": 0.51}, [400]),
+        (1000, {"linear model": 0.5, "local blocks": 0.49}, [400]),
+    ],
+)
+def test_a_tie_is_tried_again_where_there_are_more_rows(generator, monkeypatch, rows, losses, sizes):
+    tried = []
+
+    def tie(options, prepared, learners, judges, fit):
+        tried.append(len(learners.rows))
+        model = fit(
+            open_rows((learners.features, learners.targets.astype(int))),
+            "classification",
+            options[0].settings,
+        ).model
+        kernel, likelihood = model.snapshot.kernel.to_json(), model.predictive.likelihoods[0].to_json()
+        return Trial("linear model", losses, kernel, likelihood, len(learners.rows), 1.0)
+
+    monkeypatch.setattr(trial, "SAMPLE_ROWS", 400)
+    monkeypatch.setattr(trial, "run_trial", tie)
+    model = streamgp.fit_stream(xor(generator, rows), random_state=0)
+    assert tried == pytest.approx(sizes, rel=0.05)
+    assert model.history_[0]["seconds"] == len(sizes)
 
 
 def test_few_rows_are_not_divided(generator):

@@ -14,7 +14,7 @@ from streamgp.likelihoods import Gaussian, Probit
 from streamgp.selection import IVM
 from streamgp.settings import ADF
 from streamgp.training.greedy import Learner, grow
-from streamgp.training.select.grow import NO_GAIN, NO_TIME, PATIENCE, Looks
+from streamgp.training.select.watch import NO_GAIN, NO_TIME, PATIENCE, Looks
 from tests.conftest import SHARED_DATA
 from tests.reference import ivm_dense
 

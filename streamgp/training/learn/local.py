@@ -52,7 +52,7 @@ class Courses(NamedTuple):
 
 
 FOR_REAL_TARGETS = Courses(Course(5, 200, 1, 400, 80, 20), Course(12, 250, 1, 1000, 150, 12))
-FOR_TWO_CLASSES = Courses(Course(3, 200, 2, 300, 0, 6), Course(4, 300, 3, 400, 0, 12))
+FOR_TWO_CLASSES = Courses(Course(3, 200, 2, 300, 0, 6), Course(8, 300, 4, 600, 0, 20))
 FOR_SEVERAL_CLASSES = Courses(Course(2, 200, 2, 200, 0, 6), Course(2, 300, 2, 300, 0, 12))
 
 

@@ -1,0 +1,113 @@
+"""The README's table and picture of the comparison, made of recorded cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.harness import Row
+from benchmarks.peers.data import SETS
+from benchmarks.peers.methods import METHODS
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+PICTURE = ROOT / "docs" / "peers.svg"
+BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
+COLOURS = ("#d1495b", "#f0892b", "#2b8cbe", "#6baed6", "#41a05a", "#8c6bb1", "#b59a00", "#7a7a7a")
+MARKS = "o*ssD^vP"
+INK = "#808080"
+"""Grey that can be read on white and on black."""
+
+
+def write(cells: Sequence[Row]) -> None:
+    """Put the table between its marks in README.md, and the picture into docs/."""
+    text = README.read_text(encoding="utf-8")
+    head, rest = text.split(BEGIN)
+    _, tail = rest.split(END)
+    README.write_text(f"{head}{BEGIN}\n{table(cells)}\n{END}{tail}", encoding="utf-8")
+    draw(cells, PICTURE)
+
+
+def summary(cells: Sequence[Row]) -> dict[tuple[str, str], Row]:
+    """For each set and method, the means over seeds of the last cell of each seed."""
+    last = {(row["set"], row["method"], row["seed"]): row for row in cells if "log_loss" in row}
+    found: dict[tuple[str, str], Row] = {}
+    for name, method in dict.fromkeys((key[0], key[1]) for key in last):
+        rows = [row for key, row in last.items() if key[:2] == (name, method)]
+        columns = [key for key, value in rows[0].items() if isinstance(value, float | int)]
+        means = {key: float(np.mean([row[key] for row in rows if key in row])) for key in columns}
+        found[name, method] = {**means, "seeds": len(rows)}
+    return found
+
+
+def table(cells: Sequence[Row]) -> str:
+    """A row for each set, a column for each method: error or RMSE, log loss, seconds; best log loss bold."""
+    found = summary(cells)
+    methods = [method for method in METHODS if any(key[1] == method for key in found)]
+    lines = ["| | " + " | ".join(methods) + " |", "|---" * (len(methods) + 1) + "|"]
+    for name in SETS:
+        here = {method: found[name, method] for method in methods if (name, method) in found}
+        if here:
+            best = min(row["log_loss"] for row in here.values())
+            told = (_told(here.get(method), best) for method in methods)
+            lines.append(f"| {name.removeprefix('uci_')} | " + " | ".join(told) + " |")
+    return "\n".join(lines)
+
+
+def _told(row: Row | None, best: float) -> str:
+    if row is None:
+        return "–"
+    error = f"{row['error_percent']:.2f} %" if "error_percent" in row else f"{row['rmse']:.3f}"
+    loss = f"{row['log_loss']:.3f}"
+    loss = f"**{loss}**" if row["log_loss"] == best else loss
+    drawn = "†" if row["rows_used"] < row["rows"] else ""
+    return f"{error}, {loss}, {row['seconds']:.0f} s{drawn}"
+
+
+def draw(cells: Sequence[Row], path: Path) -> None:
+    """Log loss against seconds, a panel for each set, a point for each method."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    found = summary(cells)
+    sets = [name for name in SETS if any(key[0] == name for key in found)]
+    wide = min(3, len(sets))
+    tall = -(-len(sets) // wide)
+    figure, axes = pyplot.subplots(tall, wide, figsize=(3.2 * wide, 2.5 * tall + 0.7), squeeze=False)
+    for panel, name in zip(axes.flat, sets, strict=False):
+        _panel(panel, name, found)
+    for panel in axes.flat[len(sets) :]:
+        panel.set_visible(False)
+    handles = [
+        pyplot.Line2D([], [], color=COLOURS[place], marker=MARKS[place], linestyle="", label=method)
+        for place, method in enumerate(METHODS)
+    ]
+    figure.legend(handles=handles, loc="lower center", ncols=4, frameon=False, fontsize=8, labelcolor=INK)
+    figure.supxlabel("seconds to fit, tuning included", color=INK, fontsize=9, y=0.09)
+    figure.supylabel("log loss of the test rows", color=INK, fontsize=9)
+    figure.tight_layout(rect=(0.02, 0.09, 1, 1))
+    with matplotlib.rc_context({"svg.hashsalt": "streamgp"}):  # the same cells give the same file
+        figure.savefig(path, transparent=True, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def _panel(panel: Any, name: str, found: dict[tuple[str, str], Row]) -> None:
+    for place, method in enumerate(METHODS):
+        if (name, method) in found:
+            row = found[name, method]
+            panel.plot(*(row["seconds"], row["log_loss"]), MARKS[place], color=COLOURS[place], markersize=7)
+    losses = [row["log_loss"] for key, row in found.items() if key[0] == name]
+    if min(losses) > 0:
+        panel.set_yscale("log")
+    panel.set_xscale("log")
+    panel.set_title(name.removeprefix("uci_"), color=INK, fontsize=10)
+    panel.tick_params(colors=INK, which="both", labelsize=7)
+    panel.grid(color=INK, alpha=0.25, linewidth=0.5)
+    panel.patch.set_alpha(0)
+    for spine in panel.spines.values():
+        spine.set_color(INK)

@@ -1,0 +1,58 @@
+"""Rows given to a fitted model: arrays, frames, raw columns, or lazy arrays, as features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from streamgp.arrays import Array
+from streamgp.data.lazy import as_dask, is_lazy
+from streamgp.estimators.columns import encoded
+from streamgp.tables.formats import is_frame, is_raw
+
+if TYPE_CHECKING:
+    from streamgp.estimators.base import StreamGPEstimator
+
+
+def features_of(estimator: StreamGPEstimator, X: Any) -> Any:
+    """Rows as an array of features; raw columns are encoded as those of the training store were."""
+    if takes_raw(estimator, X):
+        return encoded(estimator, X)
+    if is_lazy(X):
+        return X
+    store_named = estimator.model_.feature_names is not None and not estimator._named_by_frame
+    # Features that are made already: of a store's names, unlike a frame's, an array need not know.
+    if estimator.model_.column_recipe is not None or (store_named and not hasattr(X, "columns")):
+        return check_array(X, dtype="numeric")
+    return validate_data(estimator, X, dtype="numeric", reset=False)
+
+
+def lazily(estimator: StreamGPEstimator, X: Any) -> Any:
+    """A Dask array for features that are lazy; everything else, and raw columns, as they are."""
+    check_is_fitted(estimator)
+    return X if takes_raw(estimator, X) else as_dask(X)
+
+
+def takes_raw(estimator: StreamGPEstimator, X: Any) -> bool:
+    """Whether rows are raw columns to this model; without a recipe, a frame holds features."""
+    return is_raw(X) and (estimator.model_.column_recipe is not None or not is_frame(X))
+
+
+def by_block(
+    estimator: StreamGPEstimator,
+    predict: Callable[[Array], Array],
+    X: Any,
+    dtype: np.dtype[Any],
+    columns: int | None = None,
+) -> Any:
+    """Predictions of a Dask array as a Dask array: block by block, lazily."""
+    check_is_fitted(estimator)
+    features = X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X
+    if columns is None:
+        return features.map_blocks(predict, dtype=dtype, drop_axis=1, meta=np.empty(0, dtype))
+    chunks = (features.chunks[0], (columns,))
+    return features.map_blocks(predict, dtype=dtype, chunks=chunks, meta=np.empty((0, columns), dtype))

@@ -1,0 +1,177 @@
+"""The parameters of the estimators: what each means, and how they are read, set and copied."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any, Literal, Self
+
+from sklearn.base import BaseEstimator
+
+from streamgp.data.standardize import Standardize
+from streamgp.errors import ParameterError
+from streamgp.estimators.nested import nested, replaced
+from streamgp.kernels import Kernel
+from streamgp.likelihoods import Likelihood
+from streamgp.passes.progress import Progress
+from streamgp.posterior import Precision
+from streamgp.settings import Inference, Selection
+
+
+class StreamGPParameters(BaseEstimator):  # type: ignore[misc]
+    """What a fit is asked for: the parameters of classifier and regressor.
+
+    Parameters
+    ----------
+    n_active : int or "auto"
+        Size of the active set: rows that the model keeps, or inducing inputs. Time grows with its square.
+        "auto": from the number of rows, the budget and what a pass costs.
+    selection : {"auto", "ivm", "pass", "fpass", "random", "kmeans", "gain"} or settings of one of them
+        How active rows are chosen. "auto": where ``inference`` is "auto" too, a trial on a sample decides
+        among a linear model, inducing inputs and local blocks by rows that none of them saw, and
+        ``recipe_`` says what it found; else "kmeans" for "fitc" and "local", "ivm" for "adf" and "ep".
+        "ivm": greedily, by what each row would teach. "pass": rows that are predicted badly enter and rows
+        that are predicted well leave, up to ``n_active`` rows. "fpass": the same, always with ``n_active``
+        rows. "random": at random. "kmeans": centres of clusters, each class with its own. "gain": rows that
+        raise the evidence most. Settings: :mod:`streamgp.settings`.
+    inference : {"auto", "adf", "ep", "fitc", "local"} or settings of one of them
+        What the active set then says. "adf" visits each site once. "ep" is expectation propagation on the
+        active set until nothing changes. "fitc" is expectation propagation over *all* rows, with the active
+        set as inducing inputs that all classes share: one pass a sweep. "local" is the same, and what the
+        inducing inputs leave unexplained is explained by blocks of near rows: most accurate where a few
+        hundred inducing inputs cannot resolve the function; the model then holds all training rows. "auto":
+        by a trial (see ``selection``); after a selection that is given, "ep" for "pass" and "fpass", "fitc"
+        for "kmeans" and "gain", else "adf". Settings: :class:`~streamgp.settings.ADF`,
+        :class:`~streamgp.settings.EP`, :class:`~streamgp.settings.FITC`, :class:`~streamgp.settings.Local`.
+    kernel : Kernel, optional
+        Covariance of the latent function on standardised features; learning starts from it. Default: what
+        rows held or left out prefer of several families ("local", "joint" classes), else an RBF with a
+        lengthscale for each feature up to 100 of them, plus a linear kernel (left out where the evidence
+        learns classes).
+    likelihood : Likelihood, optional
+        Default :class:`~streamgp.likelihoods.Probit` with a bias from the class's share, or
+        :class:`~streamgp.likelihoods.Gaussian`.
+    multiclass : {"auto", "joint", "per_class", "shared"}
+        How more than two classes are learned. "per_class": one against the rest, with an active set of
+        ``n_active`` rows for each class; the default of "adf" and "ep". "shared": one against the rest, with
+        one active set for all; the default of "fitc" and "local". "joint": by one likelihood of all classes
+        (:class:`~streamgp.likelihoods.Softmax`; of two classes, one function and
+        :class:`~streamgp.likelihoods.Logit`), whose mode is found over all rows, without variances; goes with
+        "fitc" and "kmeans", "random" or "gain", and gives the best probabilities of many classes, fast.
+    class_weight : "balanced" or dict, optional
+        For classes: how often rows of each count, as ``sample_weight`` of :meth:`fit_stream` says for rows.
+    learn_hyperparameters : bool or {"constant", "hybrid", "exact", "evidence", "passes"}
+        How the parameters of kernel and likelihood are learned, on a sample. "constant": by the IVM's
+        criterion, with sites held fixed in the inner loop. "hybrid": the same, with sites set anew before
+        every search direction; "exact": at every evaluation. "evidence": by the evidence of the sample seen
+        through inducing inputs.
+        "passes": in the end by the evidence of all rows, in passes over them; goes with "fitc". True chooses:
+        the evidence for "fitc" and for "pass" and "fpass" where there are at most 100 features (for "fitc"
+        also where targets are real or inducing inputs are learned), else "constant". For "pass" and "fpass"
+        on real targets, True follows the evidence of the active set every 8 blocks.
+    standardize : {"auto", "common"} or bool
+        Shift and scale of the features; see :func:`streamgp.data.standardize.choose_standardizer`.
+    precision : {"auto", "float32", "float64"}
+        Arithmetic of the passes; factors are always float64.
+    memory_budget : int or str
+        Bytes, or a size such as ``"1GiB"``, that the fit may use beside Python, its libraries and their
+        compiled code: what it adds to a process that has run a small one.
+    validation : None, False, float or array of row numbers
+        Rows held out to stop early, or to choose the approximation. None: min(5 %, 10000) of them,
+        stratified; none for "pass" and "fpass" with "ep", and for "local". False: none.
+    max_seconds : float, optional
+        Time after which every stage ends with its current step; ``history_`` says what was left out.
+    random_state : int, RandomState or None
+        Source of all random draws.
+    client : distributed.Client, optional
+        Where passes run; default the current client, else threads.
+    checkpoint : path, optional
+        Folder where the state is kept after every step; a fit that finds one continues there.
+    scratch : path, optional
+        Folder where "fitc" keeps two numbers for each row and class meanwhile, and "local" its rows; every
+        worker must see it. Default: beside the checkpoint, else the system's folder for temporary files.
+    progress : bool or Progress, optional
+        Progress bars: one for the whole fit, and one for each pass; default only on a terminal or in a
+        notebook. A :class:`~streamgp.passes.progress.Progress` counts too.
+    n_jobs : int, optional
+        Threads of this process that fits and passes use; the model does not depend on it. Default and -1: all
+        cores that it may use. Where a ``client`` reads the rows, its workers have threads of their own.
+    verbose : bool or int
+        Whether a fit tells its plan, its recipe and its steps on the error stream.
+    warm_start : bool
+        Whether a fit that follows another one starts learning from the kernel that was learned there, instead
+        of from several starts: fewer steps where data have changed little.
+    """
+
+    def __init__(
+        self,
+        n_active: int | Literal["auto"] = "auto",
+        *,
+        selection: str | Selection = "auto",
+        inference: str | Inference = "auto",
+        kernel: Kernel | None = None,
+        likelihood: Likelihood | None = None,
+        multiclass: Literal["auto", "joint", "per_class", "shared"] = "auto",
+        class_weight: Literal["balanced"] | dict[Any, float] | None = None,
+        learn_hyperparameters: bool | Literal["constant", "hybrid", "exact", "evidence", "passes"] = True,
+        standardize: Standardize = "auto",
+        precision: Precision = "auto",
+        memory_budget: int | str = "1GiB",
+        validation: Any = None,
+        max_seconds: float | None = None,
+        random_state: Any = None,
+        client: Any = None,
+        checkpoint: Any = None,
+        scratch: Any = None,
+        progress: bool | Progress | None = None,
+        n_jobs: int | None = None,
+        verbose: bool | int = False,
+        warm_start: bool = False,
+    ) -> None:
+        self.n_active = n_active
+        self.selection = selection
+        self.inference = inference
+        self.kernel = kernel
+        self.likelihood = likelihood
+        self.multiclass = multiclass
+        self.class_weight = class_weight
+        self.learn_hyperparameters = learn_hyperparameters
+        self.standardize = standardize
+        self.precision = precision
+        self.memory_budget = memory_budget
+        self.validation = validation
+        self.max_seconds = max_seconds
+        self.random_state = random_state
+        self.client = client
+        self.checkpoint = checkpoint
+        self.scratch = scratch
+        self.progress = progress
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.warm_start = warm_start
+
+    def __sklearn_clone__(self) -> Self:
+        """A copy that uses the same client: a connection cannot be copied."""
+        bare = copy(self)
+        bare.client = None
+        cloned: Self = super(StreamGPParameters, bare).__sklearn_clone__()
+        cloned.client = self.client
+        return cloned
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name; ``deep`` adds the fields of kernel, likelihood and settings objects."""
+        parameters: dict[str, Any] = super().get_params(deep=False)
+        if deep:
+            for name in list(parameters):
+                parameters |= {f"{name}__{path}": value for path, value in nested(parameters[name]).items()}
+        return parameters
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters by name; a field of a frozen value replaces the value by a changed copy."""
+        super().set_params(**{name: value for name, value in parameters.items() if "__" not in name})
+        for name, value in parameters.items():
+            owner, _, path = name.partition("__")
+            if path and owner not in self.get_params(deep=False):
+                raise ParameterError(f"{owner!r} is no parameter of {type(self).__name__}")
+            if path:
+                setattr(self, owner, replaced(getattr(self, owner), path, value, name))
+        return self
