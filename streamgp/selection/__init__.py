@@ -6,6 +6,7 @@ from streamgp.selection.ivm import IVM, HeadScores
 from streamgp.selection.keys import RowKeys, key_bounds, stratified_quotas
 from streamgp.selection.predictive import FPASS, PASS
 from streamgp.selection.printed import IVM2003, IVM2006
+from streamgp.selection.virtual import rotate, translate
 
 __all__ = [
     "FPASS",
@@ -19,5 +20,7 @@ __all__ = [
     "Random",
     "RowKeys",
     "key_bounds",
+    "rotate",
     "stratified_quotas",
+    "translate",
 ]

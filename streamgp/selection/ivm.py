@@ -14,6 +14,7 @@ from streamgp.errors import ParameterError
 from streamgp.likelihoods import Likelihood
 from streamgp.posterior import Marginals
 from streamgp.selection.scores import SCORES, Score, entropy_reduction, information_gain
+from streamgp.selection.virtual import as_virtual
 
 if TYPE_CHECKING:
     from streamgp.selection.printed import IVM2003, IVM2006
@@ -44,6 +45,10 @@ class IVM:
         Share of the data that a refresh of J reads: 1 for all of it; below, the next spans in turn.
     least_precision : float
         Sites of less precision are never set.
+    virtual : translate(...), rotate(...) or a function, optional
+        What may be done to a row without changing its target: the active set is chosen anew from the active
+        rows and their transformations, with the parameters that were learned. A function takes rows (n, p) as
+        they are stored and gives k versions of them, (k, n, p).
     """
 
     score: str = "auto"
@@ -53,8 +58,10 @@ class IVM:
     retained: float = 0.75
     refresh: float = 1.0
     least_precision: float = 1e-10
+    virtual: Any = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "virtual", as_virtual(self.virtual))
         if self.score not in ("auto", *SCORES):
             known = ", ".join(map(repr, ("auto", *SCORES)))
             raise ParameterError(f"score must be one of {known}, not {self.score!r}")

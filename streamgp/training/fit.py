@@ -44,6 +44,7 @@ from streamgp.training.scrutiny import judged_by_baseline, warn_of_outliers
 from streamgp.training.stage import Draft, History, Recipe, describe, run
 from streamgp.training.trial import settle
 from streamgp.training.verdict import trial_folder
+from streamgp.training.virtual import named
 from streamgp.training.weights import check_classes, row_weights
 
 logger = logging.getLogger(__name__)
@@ -265,7 +266,8 @@ def _model(problem: Problem, draft: Draft) -> Model:
     sets = [draft.actives[heads[0]] for heads in problem.groups]
     rows = np.concatenate([active.rows[: active.count] for active in sets])
     # Inducing inputs that are no rows of the store are not named among them.
-    return Model(prepared.standardizer, prepared.targets, snapshot, predictive, rows[rows >= 0])
+    rows = named(rows[rows >= 0], problem.n_rows)
+    return Model(prepared.standardizer, prepared.targets, snapshot, predictive, rows)
 
 
 def _about(problem: Problem) -> dict[str, Any]:

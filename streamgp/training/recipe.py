@@ -41,6 +41,7 @@ from streamgp.training.select.exchange import Exchange
 from streamgp.training.select.gain import gain_inducing
 from streamgp.training.select.grow import grow_actives
 from streamgp.training.select.printed import add_bias_variance, select_printed
+from streamgp.training.select.virtual import select_again
 from streamgp.training.select.watch import Watching
 from streamgp.training.stage import Recipe
 from streamgp.training.starts import Starts
@@ -304,7 +305,9 @@ AFTER_INDUCING: dict[str, Compose] = {"evidence": _refine, "passes": _refine_by_
 def _grow(choices: Choices) -> Recipe:
     # With inference over all rows the sites of this selection are not the model's: no use in watching.
     watching = None if choices.inference.sees_all_rows else Watching(choices.inference.calibrate)
-    return (grow_actives(choices.selection, watching),)
+    selection = choices.selection
+    first = (grow_actives(selection, watching),)
+    return first if selection.virtual is None else (*first, select_again(selection.virtual, first))
 
 
 def _exchange(choices: Choices) -> Recipe:
@@ -312,7 +315,17 @@ def _exchange(choices: Choices) -> Recipe:
     chooses = choices.learning == "along" and choices.starts is not None
     choose_kernel = partial(best_start, choices.default_kernel) if chooses else None
     update = None if every is None else climb_active_evidence
-    return draw_first(selection, choose_kernel), Exchange(selection, update, every or 1, calibrated).stage()
+    first = draw_first(selection, choose_kernel), Exchange(selection, update, every or 1, calibrated).stage()
+    if selection.virtual is None:
+        return first
+    own = _of_virtual(selection)
+    again = draw_first(own, None), Exchange(own, None, 1, calibrated).stage()
+    return *first, select_again(selection.virtual, again)
+
+
+def _of_virtual(selection: Any) -> Any:
+    """The second selection of PASS-GP, from active rows and their transformations: more rows enter."""
+    return replace(selection, p_inc=selection.p_inc_virtual) if isinstance(selection, PASS) else selection
 
 
 def _draw(choices: Choices) -> Recipe:
@@ -371,7 +384,12 @@ def _as_printed(choices: Choices) -> Recipe:
     selection, every = choices.selection, choices.update_every
     update = None if every is None else climb_evidence_alone
     exchange = Exchange(selection, update, every or 1, calibrated=False, keeps_best=False)
-    return draw_printed(selection), exchange.stage(), *_propagate(choices)
+    first: Recipe = (draw_printed(selection), exchange.stage())
+    if selection.virtual is not None:
+        own = _of_virtual(selection)
+        again = Exchange(own, None, 1, calibrated=False, keeps_best=False)
+        first = (*first, select_again(selection.virtual, (draw_printed(own), again.stage())))
+    return *first, *_propagate(choices)
 
 
 def _as_in_2003(choices: Choices) -> Recipe:
