@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.arrays import Array, FloatArray, IntArray
+from streamgp.budget import format_size
 from streamgp.data import ClassTargets, open_rows
 from streamgp.errors import BudgetError
 from streamgp.inference.active_set import ActiveSet
@@ -81,11 +82,11 @@ def _enlarged(problem: Problem, virtual: Virtual, own: Again) -> Problem:
     targets, numbers = np.tile(own.targets, len(made)), np.arange(len(features))
     rows = open_rows((features, _labels(problem, targets))).cut(problem.plan.span_rows)
     plan = replace(problem.plan, demand=replace(problem.plan.demand, rows=rows))
-    most = plan.candidates_at(1)
-    if len(features) > most:
+    if 2 * features.nbytes > plan.candidate_share:
         raise BudgetError(
-            f"virtual={virtual!r} makes {len(features)} rows of {len(own.rows)} active ones, but "
-            f"memory_budget has room for {most}: give a larger one, or fewer of both"
+            f"virtual={virtual!r} makes {len(features)} rows of {len(own.rows)} active ones, which are "
+            f"{format_size(features.nbytes)}, but memory_budget has room for "
+            f"{format_size(plan.candidate_share // 2)}: give a larger one, or fewer of both"
         )
     pool = Pool(numbers, features, targets, problem.row_keys(0)(numbers), np.empty((len(numbers), 0)))
     # As many rows may be candidates at once as fit while the active set grows to its full size.
