@@ -51,6 +51,8 @@ TILE_ROWS = 1024
 PART_ROWS = 65_536
 FEWEST_PARTS = 8
 """Parts of a store with which it pays to let each of them move the start."""
+SAMPLE_PARTS = 5
+"""Parts that the sample counts as, at least: its curvature is too small for longer first steps."""
 VALUE_TOLERANCE = 0.1
 """Share of ``tolerance`` by which a step must improve the log posterior for the search to go on."""
 
@@ -124,8 +126,14 @@ def _of_sample(problem: Problem, draft: Draft) -> Modes:
     basis, terms = _basis(problem, draft), _terms(problem, draft)
     size = min(SAMPLE_ROWS, max(_rows_that_fit(problem, draft), FEWEST_ROWS))
     rows = _held_sample(problem, basis, size)
+    # Rows that stand for many others would be fitted too well to be a start for those.
+    share = sum(len(tile.encoded) for tile in rows) / sum(float(tile.weights.sum()) for tile in rows)
     found = find_mode(
-        rows, terms, n_functions=problem.n_heads, most_steps=SAMPLE_STEPS, workers=available_threads()
+        [tile._replace(weights=share * tile.weights) for tile in rows],
+        terms,
+        n_functions=problem.n_heads,
+        most_steps=SAMPLE_STEPS,
+        workers=available_threads(),
     )
     return Modes(found.weights, mode_scale(rows, terms, found.weights))
 
@@ -205,13 +213,14 @@ def _parts(problem: Problem) -> list[list[Span]]:
 def _moved_by_parts(
     problem: Problem, basis: Basis, terms: PointTerms, own: Modes, save: Save, parts: list[list[Span]]
 ) -> Modes:
-    """The start after a Newton step by each part, as long as the part is beside all rows seen so far.
+    """The start after a step by each part, as long as the part is large beside all rows seen so far.
 
     U ← U − (rows of the part / rows seen) R Rᵀ (U − n/(rows of the part) ∇ Σ log p),  R own.scale
     The steps of recursive least squares: each part counts as much as any other in the end, so that one pass
     ends as near to the mode of all rows as that is to the truth.
     """
-    seen = min(SAMPLE_ROWS, len(problem.sample.rows)) + sum(map(_rows_of, parts[: own.parts]))
+    seen = sum(map(_rows_of, parts[: own.parts]))
+    seen += max(min(SAMPLE_ROWS, len(problem.sample.rows)), SAMPLE_PARTS * PART_ROWS)
     for part in parts[own.parts :]:
         if problem.is_late():
             break
