@@ -20,7 +20,7 @@ from streamgp.errors import MissingExtraError
 from streamgp.estimators.columns import opened
 from streamgp.estimators.fitting import fit_store, seed_of
 from streamgp.estimators.parameters import StreamGPParameters
-from streamgp.estimators.partial import Remembered, after_fit, counted, with_earlier
+from streamgp.estimators.partial import Remembered, after_fit, counted, row_numbers, with_earlier
 from streamgp.estimators.passes import marginals, planned, visit
 from streamgp.estimators.running import running
 from streamgp.inference.local.snapshot import LocalSnapshot
@@ -111,7 +111,7 @@ class StreamGPEstimator(StreamGPParameters):
 
     def _remember_active(self, X: Array, y: Array) -> Self:
         """After a fit in memory: its active rows, so that batches can follow."""
-        rows = np.unique(self.active_rows_)
+        rows = np.unique(row_numbers(self.active_rows_))
         self._remembered = Remembered.batch(X[rows], y[rows], None, np.zeros(len(rows)))
         return self
 

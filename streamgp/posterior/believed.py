@@ -46,7 +46,9 @@ def check_model_record(header: Mapping[str, Any], arrays: Arrays) -> None:
     for name in ("shift", "scale"):
         _require(_shape(arrays, name, 1, "f") == features[1:], f"{name} has not one number for each feature")
     _require(bool(np.all(arrays["scale"] > 0)), "a scale is not above zero")
-    _shape(arrays, "active_rows", 1, "iu")
+    pairs = arrays["active_rows"].ndim == 2  # of rows and their transformations
+    _shape(arrays, "active_rows", 2 if pairs else 1, "iu")
+    _require(not pairs or arrays["active_rows"].shape[1] == 2, "active rows are no pairs")
     n_heads = len(header["calibrations"])
     combination = header.get("combination", [])
     _require(len(combination) in (0, n_heads), "its combination is not one for each head")

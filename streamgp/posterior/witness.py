@@ -9,9 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from streamgp.arrays import Array, FloatArray
-from streamgp.errors import ModelFileError
+from streamgp.errors import ModelFileError, ParameterError
 from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import RealPredictive
+from streamgp.posterior.snapshot import Marginals
 
 WITNESS = "witness"
 TOLERANCE = 1e-3
@@ -30,10 +31,18 @@ def witness_of(model: Model) -> FloatArray:
     marginals = model.snapshot.marginals(rows)
     assert marginals.variance is not None
     if isinstance(model.predictive, RealPredictive):
-        predicted = np.column_stack(model.predictive.predict(marginals))
+        predicted = _predicted(model.predictive, marginals)
     else:
         predicted = model.predictive.log_probabilities(marginals)
     return np.column_stack([marginals.mean, marginals.variance, predicted])
+
+
+def _predicted(predictive: RealPredictive, marginals: Marginals) -> FloatArray:
+    """Mean and standard deviation of targets; a likelihood that knows none of them has only marginals."""
+    try:
+        return np.column_stack(predictive.predict(marginals))
+    except ParameterError:
+        return np.empty((len(marginals.mean), 0))
 
 
 def check_witness(model: Model, arrays: dict[str, Array]) -> None:

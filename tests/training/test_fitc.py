@@ -25,6 +25,7 @@ from streamgp.likelihoods import Gaussian, Logit, Probit
 from streamgp.passes import scratch as scratch_module
 from streamgp.selection.centres import cluster_centres
 from streamgp.settings import FITC
+from streamgp.training.infer.approximation import Tried, _leads_away
 from streamgp.training.judge import is_better
 from streamgp.training.problem import Problem
 from streamgp.training.select.gain import Misfit, greedy_gains
@@ -165,8 +166,22 @@ def test_residual_and_power_are_chosen_by_held_out_rows(rows, make_store):
     )
     [entry] = [entry for entry in model.history_ if entry["stage"] == "infer: approximation"]
     tried = {(residual, power): density for residual, power, density in entry["tried"]}
-    assert set(tried) == {(1.0, 1.0), (1.0, 0.5), (1.0, 0.1), (0.0, 1.0)}
+    others = {(residual, power) for residual, power in entry["left_out"]}
+    assert set(tried) | others == {(1.0, 1.0), (1.0, 0.5), (1.0, 0.1), (0.0, 1.0)}
+    assert others <= {(1.0, 0.1)}  # a power in vain if the one before it was
     assert tried[entry["residual"], entry["power"]] == max(tried.values())
+
+
+@pytest.mark.parametrize(("gain", "tries"), [(-0.1, False), (0.1, True)])
+def test_a_smaller_power_is_tried_only_where_the_one_before_was_not_worse(generator, gain, tries):
+    first = generator.standard_normal((1, 200))
+    tried = [
+        Tried(Approximation(1.0, power), RBF(), (), (), 0.0, first + shift)
+        for power, shift in ((1.0, 0.0), (0.5, gain + 0.01 * generator.standard_normal((1, 200))))
+    ]
+    assert _leads_away(Approximation(1.0, 0.1), tried) is not tries
+    assert not _leads_away(Approximation(0.0, 1.0), tried)
+    assert not _leads_away(Approximation(1.0, 0.5), tried[:1])
 
 
 def test_real_targets_keep_the_kernel_of_the_evidence_in_predictive_selection(generator):

@@ -69,7 +69,7 @@ def gain_inducing(selection: EvidenceGain) -> Stage:
 def _misfit(basis: Basis, draft: Draft, sampled: Sampled, place: int) -> Misfit:
     likelihood = draft.likelihoods[sampled.heads[place]]
     rows, targets = sampled.rows(place), sampled.targets[place]
-    fit = fit_sites(basis, likelihood, rows, tolerance=TOLERANCE, max_sweeps=MOST_SWEEPS, hold=True)
+    fit = fit_sites(basis, likelihood, rows, tolerance=TOLERANCE, max_sweeps=MOST_SWEEPS, hold=basis.dtype)
     seen = whiten(basis, sampled.inputs)
     projected = seen.features @ fit.posterior.spread
     mean, variance = projected @ fit.posterior.projected_targets, np.square(projected).sum(axis=1)
