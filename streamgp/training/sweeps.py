@@ -5,12 +5,14 @@ Learning by all rows and the final inference share these; each says for itself w
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from streamgp.arrays import FloatArray
+from streamgp.errors import NumericsWarning
 from streamgp.inference.damping import Damped
 from streamgp.inference.inducing.basis import Approximation, Basis, make_basis
 from streamgp.inference.inducing.heads import ExactSums, HeadSweep
@@ -182,3 +184,15 @@ def sum_over_rows(problem: Problem, visitor: SiteSweep, precision: str, label: s
     """Sums over all rows: one record for each head of the visitor's step."""
     _, sums = problem.run_pass(visitor, np.dtype(precision), label)
     return list(sums)
+
+
+def warn_of_no_convergence(sweeps: Sweeps, tolerance: float) -> None:
+    """Tell how many latent functions have not converged, and by how much."""
+    far = sum(not head.converged for head in sweeps.progress)
+    warnings.warn(
+        f"the sweeps over all rows did not converge for {far} of {len(sweeps.progress)} latent functions: "
+        f"after {sweeps.n_sweeps} sweeps moments are off by {sweeps.residual:.1e} (wanted {tolerance:.0e}). "
+        f"Give more time, or a kernel of smaller variance.",
+        NumericsWarning,
+        stacklevel=3,
+    )
