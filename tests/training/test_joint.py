@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 
 import streamgp
 from streamgp.data import ClassTargets
-from streamgp.errors import NumericsWarning, ParameterError
+from streamgp.errors import BudgetError, NumericsWarning, ParameterError
 from streamgp.inference.inducing.basis import make_basis, whiten
 from streamgp.inference.inducing.mode import PointTerms
 from streamgp.kernels import RBF
@@ -149,10 +149,11 @@ def test_threads_clusters_files_and_chunkings(make_store, cluster_client, tmp_pa
     np.testing.assert_allclose(other.predict_proba(X), exact.predict_proba(X), atol=5e-3)
 
 
-def test_interrupted_between_passes_is_the_same_model(make_store, tmp_path, monkeypatch):
-    X, y = sectors(12_000)
+@pytest.mark.parametrize(("rows", "inference"), [(12_000, "fitc"), (1500, FITC(residual=0.0))])
+def test_interrupted_between_passes_is_the_same_model(make_store, tmp_path, monkeypatch, rows, inference):
+    X, y = sectors(rows)
     path = make_store(X, y, chunk_rows=1500)
-    settings = {**FIXED, "n_active": 40, "memory_budget": "4MiB"}
+    settings = {**FIXED, "n_active": 40, "memory_budget": "4MiB", "inference": inference}
     whole = streamgp.fit_stream(path, **settings)
     saves = 0
 
@@ -266,6 +267,14 @@ def test_sweeps_of_joint_classes_that_do_not_converge_say_so():
     settings = {**FIXED, "inference": FITC(residual=0.0, most_sweeps=2, tolerance=1e-8)}
     with pytest.warns(NumericsWarning, match="did not converge for 4 of 4 latent functions"):
         streamgp.fit_stream(sectors(300), n_active=10, **settings)
+
+
+def test_matrices_and_sites_of_all_classes_are_planned(make_store):
+    settings = {**FIXED, "n_active": 200, "memory_budget": "8MiB"}
+    store = make_store(*sectors(600), chunk_rows=200)
+    streamgp.fit_stream(store, **settings)
+    with pytest.raises(BudgetError, match="memory_budget"):
+        streamgp.fit_stream(store, **{**settings, "inference": FITC(residual=0.0)})
 
 
 def test_two_classes_have_no_joint_sweeps():
