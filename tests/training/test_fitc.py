@@ -27,6 +27,7 @@ from streamgp.selection.centres import cluster_centres
 from streamgp.settings import FITC
 from streamgp.training.infer.approximation import Tried, _leads_away
 from streamgp.training.judge import is_better
+from streamgp.training.problem import Problem
 from streamgp.training.select.gain import Misfit, greedy_gains
 
 KERNEL = RBF(4.0, 1.5)
@@ -267,6 +268,38 @@ def test_gains_are_those_of_the_evidence(generator):
     assert len(set(several)) == 10
     drawn = [evidence([*known, *generator.permutation(np.arange(5, 60))[:10]]) for _ in range(20)]
     assert evidence([*known, *several]) > np.median(drawn)
+
+
+def test_an_evaluation_under_way_ends_when_time_is_up(rows, make_store, monkeypatch):
+    """The clock jumps while the refinement's first evaluation sweeps: its start is kept."""
+    X, y = rows
+    whole, rounds = Rows.fold, []
+
+    def fold(self, *arguments):
+        if self.before is not Rows.before:  # the refinement's
+            rounds.append(len(self.features))
+        return whole(self, *arguments)
+
+    monkeypatch.setattr(Problem, "is_late", lambda self: len(rounds) > 2)
+    monkeypatch.setattr(Rows, "fold", fold)
+    settings = {**FIXED, "learn_hyperparameters": "evidence", "max_seconds": 1e6}
+    with pytest.warns(NumericsWarning, match="did not converge"):
+        model = streamgp.fit_stream(make_store(X, y), n_active=30, **settings)
+    [refined] = [entry for entry in model.history_ if entry["stage"] == "learn: refine"]
+    assert len(rounds) == 3
+    assert refined["log_evidence"] is None
+    assert "max_seconds" in refined["left_out"]
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_fewer_inducing_inputs_than_asked_for_are_told(rows, caplog):
+    X, y = rows
+    X = np.round(X[:200])
+    settings = {**FIXED, "selection": "gain", "validation": False}
+    with caplog.at_level("WARNING"):
+        model = StreamGPClassifier(150, **settings).fit(X, y[:200])
+    assert len(model.active_inputs_) < 150
+    assert f"{len(model.active_inputs_)} inducing inputs instead of 150" in caplog.text
 
 
 def test_centres_only_come_closer(generator):

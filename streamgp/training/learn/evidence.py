@@ -26,7 +26,7 @@ from streamgp.selection.centres import cluster_centres, metric
 from streamgp.training.codec import record
 from streamgp.training.heads import inducing_of, with_inducing
 from streamgp.training.learn.climb import NOT_AT_ALL, Memory, Parameters, climb, penalised, reach, refused
-from streamgp.training.optimise import SCIPY_TOLERANCE, Evaluations
+from streamgp.training.optimise import SCIPY_TOLERANCE, Evaluations, in_time
 from streamgp.training.problem import Problem
 from streamgp.training.sample import Sampled, affordable, judged_heads, sample_rows
 from streamgp.training.stage import Draft, Save, Stage
@@ -206,13 +206,17 @@ def _last_rows(problem: Problem, draft: Draft, sizes: Sizes, count: int, fewest:
     """Rows of the last steps, and how many inducing inputs they can afford."""
     wanted = min(ROWS_PER_INDUCING * max(problem.plan.n_active, 100), sizes.last_rows)
     size, count = affordable(problem, draft, wanted, count, fewest_inducing=fewest)
-    return sample_rows(problem, size, judged_heads(problem)), count
+    rows = sample_rows(problem, size, judged_heads(problem))
+    # An evaluation takes many sweeps over many rows.
+    return rows._replace(before=in_time(problem.is_late)), count
 
 
 def _refined(
     draft: Draft, rows: Sampled, found: Parameters, value: float
 ) -> tuple[Draft, None, dict[str, Any]]:
     told = {"log_evidence": -value, "kernel": repr(found.kernel), "rows": len(rows.inputs)}
+    if not np.isfinite(value):
+        told |= {"log_evidence": None, "left_out": "all of it: max_seconds have passed"}
     likelihoods = _adopted(draft, rows, found)
     return replace(draft, kernel=found.kernel, likelihoods=likelihoods), None, told
 
