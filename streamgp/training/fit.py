@@ -170,6 +170,7 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
             criterion_rows=min(SAMPLE_ROWS, rows.n_rows) if settings.learning in BY_CRITERION else 0,
             criterion_active=settings.n_active if isinstance(settings.selection, IVM2006) else SAMPLE_ACTIVE,
             joint_classes=joint_classes,
+            joint_spread=settings.joint_spread,
             block_sizes=blocks if isinstance(inference, Local) else None,
             blocks_may_shrink=wish is None,
             row_bytes=8 * (3 * named + (0 if settings.sample_weight is None else rows.n_rows)),

@@ -19,6 +19,7 @@ from streamgp.training.group import group_rows
 from streamgp.training.infer.active import propagate_actives
 from streamgp.training.infer.all_rows import sweep_all_rows
 from streamgp.training.infer.approximation import choose_approximation
+from streamgp.training.infer.joint import sweep_joint_classes
 from streamgp.training.infer.local import sweep_local_blocks
 from streamgp.training.infer.mode import find_joint_mode
 from streamgp.training.learn.active import best_start, climb_active_evidence, climb_evidence_alone
@@ -97,6 +98,7 @@ class Choices:
     likelihoods: tuple[Any, ...] = ()
     has_many_classes: bool = False
     likelihood: Any = None
+    joint_spread: bool = False
     is_printed: bool = False  # a paper's algorithm as it is printed
 
 
@@ -148,6 +150,7 @@ def resolve(settings: FitSettings, traits: Traits) -> Choices:
         likelihoods=_joint_likelihoods(settings, traits),
         has_many_classes=traits.n_heads > 1,
         likelihood=settings.likelihood,
+        joint_spread=settings.joint_spread,
     )
     if isinstance(selection, IVM2003 | IVM2006):
         return _printed_ivm(settings, traits, choices)
@@ -215,15 +218,16 @@ def _joint_likelihoods(settings: FitSettings, traits: Traits) -> tuple[Any, ...]
         return ()
     if traits.n_heads > 1 and given is not None and not isinstance(given, JointLikelihood):
         raise ParameterError(f"likelihood={given!r} is for two classes; here are {traits.n_heads}")
+    spreads = settings.joint_spread and traits.n_heads > 1
     ignored = {
-        "inference": not _leaves_open(settings.inference),
+        "inference": not (spreads or _leaves_open(settings.inference)),
         "learn_hyperparameters": settings.learning not in (True, False),
-        "scratch": settings.scratch is not None,
+        "scratch": settings.scratch is not None and not spreads,
     }
     for name in (name for name, is_given in ignored.items() if is_given):
         value = settings.learning if name == "learn_hyperparameters" else getattr(settings, name)
         raise ParameterError(f"{name}={value!r} has no effect with multiclass='joint': leave it out")
-    if settings.kernel is not None and settings.kernel.has_white_noise:
+    if settings.kernel is not None and settings.kernel.has_white_noise and not spreads:
         raise ParameterError(
             f"the white noise of kernel={settings.kernel!r} has no effect with multiclass='joint', a "
             f"mode without variances: leave it out, or give multiclass='shared'"
@@ -436,7 +440,10 @@ def _in_blocks(choices: Choices) -> Recipe:
 def _jointly(choices: Choices) -> Recipe:
     learned = () if choices.learning == "none" else (judge_kernels(choices.starts, choices.default_kernel),)
     selected = SELECT_INDUCING[type(choices.selection)](choices)
-    return (*learned, *selected, find_joint_mode(choices.inference), point_calibration())
+    mode = find_joint_mode(choices.inference)
+    # A temperature is for a point; where variances are asked for, they are what tempers.
+    last = sweep_joint_classes(choices.inference) if choices.joint_spread else point_calibration()
+    return *learned, *selected, mode, last
 
 
 def _propagate(choices: Choices) -> Recipe:
