@@ -45,6 +45,7 @@ SMOKE = {
     "benchmarks.papers.passgp_usps": "--synthetic --rows 150 --active 30 --most-active 40 --methods pass",
     "benchmarks.papers.reject_curve": "--synthetic --active 30",
     "benchmarks.papers.streaming_greedy": "--synthetic --active 40 --seeds 0 1",
+    "benchmarks.papers.virtual_rows": "--synthetic --rows 150 --active 20 --methods ivm pass",
     "benchmarks.robustness.files": "--mutations 10",
     "benchmarks.peers.default": "--synthetic --sets uci_kin40k",
     "benchmarks.scale.ingest": "--rows 3000 --shuffle",

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -122,6 +122,9 @@ class LocalSnapshot:
     standardizer: Standardizer
     neighbours: int
     recent: RecentHeads = field(default_factory=lambda: RecentHeads(0))
+
+    witness_rows: ClassVar[int] = 2
+    """Active inputs asked about when a saved model is checked: for each, blocks are read and factored."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Sent to other processes without what each makes for itself."""
