@@ -93,6 +93,13 @@ class Split(NamedTuple):
         """So many of the training rows, at random; None for all."""
         return self.learning_from(np.sort(np.random.default_rng(0).permutation(len(self.y_train))[:rows]))
 
+    def following(self, share: float | None) -> Self:
+        """The last part of the training rows in the place of the test rows; None: the test rows."""
+        if share is None:
+            return self
+        cut = round((1.0 - share) * len(self.y_train))
+        return self.learning_from(np.arange(cut)).tested_on(self.X_train[cut:], self.y_train[cut:])
+
     def fold(self, number: int | None, folds: int, seed: int = 0) -> Self:
         """One of so many parts of the training rows in the place of the test rows; None: the test rows."""
         if number is None:

@@ -7,7 +7,9 @@ features as they are, for the IVM a linear kernel beside it; ``--learn paper`` s
 ``--learn`` is the library's default instead: one lengthscale for each feature, learned; ``--learn evidence``:
 by the evidence of a sample. ``fpass+fitc`` takes the active rows as inducing inputs of all rows. ``--peers``
 adds SVC (C = 16, the same RBF) and Nystroem + logistic regression with so many points. ``--validate`` tests
-on a fifth of the training rows, left out, instead of the test set.
+on a fifth of the training rows, left out, instead of the test set; ``--follow 0.2`` on the last fifth: rows
+of ijcnn1 are in the order of time, and the test set follows. ``fpass-paper`` and ``ivm-paper`` are the papers'
+algorithms as printed (``FPASS.paper()``, ``IVM.paper2006()``).
 """
 
 from typing import Any
@@ -34,14 +36,16 @@ from benchmarks.harness import (
 from streamgp import StreamGPClassifier
 from streamgp.kernels import RBF, Kernel, Linear, White
 from streamgp.likelihoods import Probit
-from streamgp.selection import FPASS
+from streamgp.selection import FPASS, IVM
 from streamgp.settings import ADF, EP, FITC
 
 METHODS: dict[str, tuple[str, type]] = {  # selection, inference
     "fpass": ("fpass", EP),
     "fpass+fitc": ("fpass", FITC),
     "pass": ("pass", EP),
+    "fpass-paper": ("fpass-paper", EP),
     "ivm": ("ivm", ADF),
+    "ivm-paper": ("ivm-paper", ADF),
     "ivm+ep": ("ivm", EP),
     "random": ("random", EP),
 }
@@ -53,7 +57,7 @@ SETTINGS = ("p_exc", "p_del", "p_min", "passes")
 
 def paper_kernel(selection: str) -> Kernel:
     kernel = RBF(1.0, 8**-0.5) + White(1 / 16)
-    return kernel + Linear(1.0) if selection == "ivm" else kernel
+    return kernel + Linear(1.0) if selection.startswith("ivm") else kernel
 
 
 def hyperparameters(learning: str | None, selection: str, inference: type) -> dict[str, Any]:
@@ -71,9 +75,14 @@ def hyperparameters(learning: str | None, selection: str, inference: type) -> di
 def our_model(method: str, n_active: int, options: Options, seed: int) -> StreamGPClassifier:
     name, inference = METHODS[method]
     shares = {"p_exc": options.p_exc, "p_del": options.p_del, "p_min": options.p_min}
+    selections = {
+        "fpass": FPASS(n_pass=options.passes, **shares),
+        "fpass-paper": FPASS.paper(n_pass=options.passes),
+        "ivm-paper": IVM.paper2006(),
+    }
     return StreamGPClassifier(
         n_active,
-        selection=FPASS(n_pass=options.passes, **shares) if name == "fpass" else name,
+        selection=selections.get(name, name),
         validation=None if inference is FITC else False,
         memory_budget=options.memory_budget,
         random_state=seed,
@@ -88,7 +97,8 @@ def nystroem(n_active: int, seed: int) -> Any:
 
 def rows(options: Options) -> Rows:
     split = load_split("ijcnn1", options).drawn(options.rows).fold(0 if options.validate else None, 5)
-    common = {"learned": options.learn or False, "validated": options.validate}
+    split = split.following(options.follow)
+    common = {"learned": options.learn or False, "validated": options.validate, "follow": options.follow}
     common |= {name: getattr(options, name) for name in SETTINGS}
 
     def averaged(method: str, n_active: int | None, found: list[Row]) -> Row:
@@ -111,6 +121,7 @@ OPTIONS = (
     *DATA,
     option("--methods", ["fpass", "ivm", "random"], choices=list(METHODS), nargs="*"),
     option("--learn", None, nargs="?", const="default", choices=LEARNING),
+    option("--follow", None, "share of the training rows, the last ones, to test on", type=float),
     *defaults(active=[100, 300, 1000], seeds=[0], passes=4, memory_budget="1GiB"),
     *defaults(p_exc=FPASS.p_exc, p_del=FPASS.p_del, p_min=FPASS.p_min, peers=False, validate=False),
 )

@@ -20,12 +20,12 @@ from streamgp.errors import MissingExtraError
 from streamgp.estimators.columns import opened
 from streamgp.estimators.fitting import fit_store, seed_of
 from streamgp.estimators.parameters import StreamGPParameters
-from streamgp.estimators.partial import Remembered, after_fit, counted, with_earlier
+from streamgp.estimators.partial import Remembered, after_fit, counted, row_numbers, with_earlier
 from streamgp.estimators.passes import marginals, planned, visit
 from streamgp.estimators.running import running
 from streamgp.inference.local.snapshot import LocalSnapshot
 from streamgp.passes import Visitor
-from streamgp.persistence import LargeArray, write_record
+from streamgp.persistence import write_record
 from streamgp.posterior.model import Model
 from streamgp.posterior.witness import WITNESS, witness_of
 from streamgp.settings import fit_settings, parameter_to_json
@@ -111,7 +111,7 @@ class StreamGPEstimator(StreamGPParameters):
 
     def _remember_active(self, X: Array, y: Array) -> Self:
         """After a fit in memory: its active rows, so that batches can follow."""
-        rows = np.unique(self.active_rows_)
+        rows = np.unique(row_numbers(self.active_rows_))
         self._remembered = Remembered.batch(X[rows], y[rows], None, np.zeros(len(rows)))
         return self
 
@@ -193,8 +193,7 @@ class StreamGPEstimator(StreamGPParameters):
         written = {name: parameter_to_json(value) for name, value in self.get_params(deep=False).items()}
         header["parameters"] = {name: value for name, value in written.items() if value is not None}
         header |= {"history": self.history_, "recipe": self.recipe_, "about": self.about_}
-        if not any(isinstance(array, LargeArray) for array in arrays.values()):
-            arrays[WITNESS] = witness_of(self.model_)  # blocks of rows are checked when they are read
+        arrays[WITNESS] = witness_of(self.model_)
         write_record(path, header, arrays, kind="model")
 
     def _adopt(

@@ -59,10 +59,11 @@ class StreamGPParameters(BaseEstimator):  # type: ignore[misc]
         "fitc" and "kmeans", "random" or "gain", and gives the best probabilities of many classes, fast.
     class_weight : "balanced" or dict, optional
         For classes: how often rows of each count, as ``sample_weight`` of :meth:`fit_stream` says for rows.
-    learn_hyperparameters : bool or {"constant", "hybrid", "evidence", "passes"}
+    learn_hyperparameters : bool or {"constant", "hybrid", "exact", "evidence", "passes"}
         How the parameters of kernel and likelihood are learned, on a sample. "constant": by the IVM's
         criterion, with sites held fixed in the inner loop. "hybrid": the same, with sites set anew before
-        every search direction. "evidence": by the evidence of the sample seen through inducing inputs.
+        every search direction; "exact": at every evaluation. "evidence": by the evidence of the sample seen
+        through inducing inputs.
         "passes": in the end by the evidence of all rows, in passes over them; goes with "fitc". True chooses:
         the evidence for "fitc" and for "pass" and "fpass" where there are at most 100 features (for "fitc"
         also where targets are real or inducing inputs are learned), else "constant". For "pass" and "fpass"
@@ -78,7 +79,8 @@ class StreamGPParameters(BaseEstimator):  # type: ignore[misc]
         Rows held out to stop early, or to choose the approximation. None: min(5 %, 10000) of them,
         stratified; none for "pass" and "fpass" with "ep", and for "local". False: none.
     max_seconds : float, optional
-        Time after which every stage ends with its current step; ``history_`` says what was left out.
+        Where methods are left open, those that would take longer by a rough estimate are not tried, and
+        ``recipe_`` names them. Every stage ends with its current step once the time has passed.
     random_state : int, RandomState or None
         Source of all random draws.
     client : distributed.Client, optional
@@ -111,7 +113,7 @@ class StreamGPParameters(BaseEstimator):  # type: ignore[misc]
         likelihood: Likelihood | None = None,
         multiclass: Literal["auto", "joint", "per_class", "shared"] = "auto",
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,
-        learn_hyperparameters: bool | Literal["constant", "hybrid", "evidence", "passes"] = True,
+        learn_hyperparameters: bool | Literal["constant", "hybrid", "exact", "evidence", "passes"] = True,
         standardize: Standardize = "auto",
         precision: Precision = "auto",
         memory_budget: int | str = "1GiB",

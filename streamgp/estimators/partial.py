@@ -108,4 +108,9 @@ def counted(rows: Remembered) -> FloatArray | None:
 def after_fit(rows: Remembered, estimator: StreamGPEstimator) -> Remembered:
     """What is remembered of rows that an estimator has just been fitted to."""
     most = remembered_rows(rows.features, estimator.memory_budget)
-    return rows.reduced(estimator.active_rows_, most)
+    return rows.reduced(row_numbers(estimator.active_rows_), most)
+
+
+def row_numbers(active_rows: IntArray) -> IntArray:
+    """Rows of the store that are active: virtual ones are pairs of a row and its transformation."""
+    return active_rows if active_rows.ndim == 1 else active_rows[:, 0]

@@ -40,7 +40,7 @@ class Criterion(NamedTuple):
     likelihood_gradient: FloatArray
 
 
-class _Sums(NamedTuple):
+class Sums(NamedTuple):
     """Sums over rows: φ, its gradients, C = Mᵀ E⁽²⁾ M stub_moments (d, d), r = Mᵀ e⁽¹⁾ stub_slopes (d,)."""
 
     value: float
@@ -50,15 +50,14 @@ class _Sums(NamedTuple):
     stub_slopes: FloatArray
 
 
-class _Candidates(NamedTuple):
-    """What every tile of candidates needs."""
+class Begun(NamedTuple):
+    """What every tile of candidates needs, and what active rows add themselves."""
 
     kernel: Kernel
     likelihood: Likelihood
     active: FloatArray
     posterior: ActivePosterior
-    inputs: Array
-    targets: Array
+    own: Terms
     weight: float
 
 
@@ -91,23 +90,43 @@ def criterion(
     Sites must not have negative precision; one without precision must carry no mean, and drops out.
     Source: [IVM2006] eq. 11, 12, 14.  Oracle: tests/reference/criterion_dense.py
     """
-    active = np.ascontiguousarray(active_inputs, np.float64)
     # NumPy and SciPy bring a pool of BLAS threads each. Where calls alternate, these wait for one another:
     # measured ten times slower than one thread on a busy machine.
     with single_threaded_blas():
-        posterior = active_posterior(kernel, active, sites)
-        own = active_terms(likelihood, np.asarray(active_targets, np.float64), sites, posterior)
-        total = _summed(len(kernel.parameter_names), own, posterior.stubs)
+        shared = begin_criterion(kernel, likelihood, active_inputs, active_targets, sites, candidate_weight)
+        sums = None
         if len(candidate_inputs):
-            shared = _Candidates(
-                kernel, likelihood, active, posterior, candidate_inputs, candidate_targets, candidate_weight
-            )
-            starts = ((start,) for start in range(0, len(candidate_inputs), TILE_ROWS))
+            inputs, targets = candidate_inputs, np.asarray(candidate_targets, np.float64)
+            tiles = (slice(start, start + TILE_ROWS) for start in range(0, len(inputs), TILE_ROWS))
+            items = ((inputs[tile], targets[tile]) for tile in tiles)
             fold = Threads(workers, advance=lambda: None, window=TILES_PER_WORKER * workers)
-            total = _merge(total, fold(_candidate_tile, shared, starts, _merge))
-        weights = _active_weights(posterior, own, total.stub_moments, total.stub_slopes)
-        kernel_gradient = total.kernel_gradient + _active_gradient(kernel, active, weights, own)
-    return Criterion(total.value, kernel_gradient, total.likelihood_gradient)
+            sums = fold(candidate_sums, shared, items, merge_sums)
+        return end_criterion(shared, sums)
+
+
+def begin_criterion(
+    kernel: Kernel,
+    likelihood: Likelihood,
+    active_inputs: Array,
+    active_targets: Array,
+    sites: Sites,
+    candidate_weight: float = 1.0,
+) -> Begun:
+    """What does not depend on candidates; see :func:`criterion`."""
+    active = np.ascontiguousarray(active_inputs, np.float64)
+    posterior = active_posterior(kernel, active, sites)
+    own = active_terms(likelihood, np.asarray(active_targets, np.float64), sites, posterior)
+    return Begun(kernel, likelihood, active, posterior, own, candidate_weight)
+
+
+def end_criterion(begun: Begun, sums: Sums | None) -> Criterion:
+    """φ and its gradient from the sums over candidates, None: there are none; begun is used up."""
+    total = _summed(len(begun.kernel.parameter_names), begun.own, begun.posterior.stubs)
+    if sums is not None:
+        total = merge_sums(total, sums)
+    weights = _active_weights(begun.posterior, begun.own, total.stub_moments, total.stub_slopes)
+    own_gradient = _active_gradient(begun.kernel, begun.active, weights, begun.own)
+    return Criterion(total.value, total.kernel_gradient + own_gradient, total.likelihood_gradient)
 
 
 def workspace_bytes(
@@ -127,16 +146,14 @@ def workspace_bytes(
     return matrices + max(workers * one_task, alone)
 
 
-def _candidate_tile(shared: _Candidates, start: int) -> _Sums:
+def candidate_sums(shared: Begun, inputs: Array, targets: FloatArray) -> Sums:
     """Sums over one tile of candidates.
 
     M = K_J,I T,  h = M β,  a = k − row sums of M²;  weights of dK_J,I: −(2 E⁽²⁾ M + e⁽¹⁾ βᵀ) Tᵀ
     K_J,I, M and the weights take turns in one array.  Source: [IVM2006] eq. 14.
     """
     kernel, posterior = shared.kernel, shared.posterior
-    tile = slice(start, start + TILE_ROWS)
-    rows = np.ascontiguousarray(shared.inputs[tile], np.float64)
-    targets = np.asarray(shared.targets[tile], np.float64)
+    rows = np.ascontiguousarray(inputs, np.float64)
     stubs = np.asarray(kernel.block(rows, shared.active), np.float64)
     multiply_triangle(stubs, posterior.projection, transposed=False)
     mean = stubs @ posterior.projected_targets
@@ -149,18 +166,25 @@ def _candidate_tile(shared: _Candidates, start: int) -> _Sums:
     return sums._replace(kernel_gradient=gradient + kernel.diagonal_gradient(rows, terms.variance_slope))
 
 
-def _summed(n_parameters: int, terms: Terms, stubs: FloatArray) -> _Sums:
+def _summed(n_parameters: int, terms: Terms, stubs: FloatArray) -> Sums:
     """Sums over rows, the kernel gradient not yet among them."""
     moments = weighted_moments(stubs, terms.variance_slope)
     slopes = terms.mean_slope @ stubs
-    return _Sums(terms.value, np.zeros(n_parameters), terms.likelihood_gradient, moments, slopes)
+    return Sums(terms.value, np.zeros(n_parameters), terms.likelihood_gradient, moments, slopes)
 
 
-def _merge(left: _Sums, right: _Sums) -> _Sums:
+def no_sums(begun: Begun) -> Sums:
+    """Sums over no candidates."""
+    sizes = len(begun.kernel.parameter_names), len(begun.likelihood.parameter_names)
+    d = len(begun.active)
+    return Sums(0.0, np.zeros(sizes[0]), np.zeros(sizes[1]), np.zeros((d, d)), np.zeros(d))
+
+
+def merge_sums(left: Sums, right: Sums) -> Sums:
     """Sums over the rows of both; the large matrix of left is added to in place."""
     moments = left.stub_moments
     moments += right.stub_moments
-    return _Sums(
+    return Sums(
         left.value + right.value,
         left.kernel_gradient + right.kernel_gradient,
         left.likelihood_gradient + right.likelihood_gradient,

@@ -15,8 +15,6 @@ from streamgp.posterior.predictive import RealPredictive
 from streamgp.posterior.snapshot import Marginals
 
 WITNESS = "witness"
-ROWS = 16
-"""Active inputs of the model that are asked about; of every head some."""
 TOLERANCE = 1e-3
 """Of float32 on another processor, relative to the size of a prediction."""
 
@@ -26,8 +24,8 @@ def witness_of(model: Model) -> FloatArray:
 
     Shapes: (rows, 2 heads + classes), or (rows, 4) for real targets: latent marginals, then predictions.
     """
-    inputs = model.snapshot.active_inputs
-    chosen = np.linspace(0, len(inputs) - 1, min(ROWS, len(inputs))).astype(np.intp)
+    inputs, most = model.snapshot.active_inputs, model.snapshot.witness_rows
+    chosen = np.linspace(0, len(inputs) - 1, min(most, len(inputs))).astype(np.intp)
     shift = 0.1 * (1 + np.arange(inputs.shape[1]) % 3)
     rows = np.ascontiguousarray(inputs[chosen] + shift.astype(inputs.dtype), inputs.dtype)
     marginals = model.snapshot.marginals(rows)

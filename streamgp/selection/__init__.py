@@ -5,10 +5,14 @@ from streamgp.selection.inducing import EvidenceGain, Kmeans
 from streamgp.selection.ivm import IVM, HeadScores
 from streamgp.selection.keys import RowKeys, key_bounds, stratified_quotas
 from streamgp.selection.predictive import FPASS, PASS
+from streamgp.selection.printed import IVM2003, IVM2006
+from streamgp.selection.virtual import rotate, translate
 
 __all__ = [
     "FPASS",
     "IVM",
+    "IVM2003",
+    "IVM2006",
     "PASS",
     "EvidenceGain",
     "HeadScores",
@@ -16,5 +20,7 @@ __all__ = [
     "Random",
     "RowKeys",
     "key_bounds",
+    "rotate",
     "stratified_quotas",
+    "translate",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +14,10 @@ from streamgp.errors import ParameterError
 from streamgp.likelihoods import Likelihood
 from streamgp.posterior import Marginals
 from streamgp.selection.scores import SCORES, Score, entropy_reduction, information_gain
+from streamgp.selection.virtual import as_virtual
+
+if TYPE_CHECKING:
+    from streamgp.selection.printed import IVM2003, IVM2006
 
 HOT_ROWS = 1024
 
@@ -40,6 +45,10 @@ class IVM:
         Share of the data that a refresh of J reads: 1 for all of it; below, the next spans in turn.
     least_precision : float
         Sites of less precision are never set.
+    virtual : translate(...), rotate(...) or a function, optional
+        What may be done to a row without changing its target: the active set is chosen anew from the active
+        rows and their transformations, with the parameters that were learned. A function takes rows (n, p) as
+        they are stored and gives k versions of them, (k, n, p).
     """
 
     score: str = "auto"
@@ -49,8 +58,10 @@ class IVM:
     retained: float = 0.75
     refresh: float = 1.0
     least_precision: float = 1e-10
+    virtual: Any = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "virtual", as_virtual(self.virtual))
         if self.score not in ("auto", *SCORES):
             known = ", ".join(map(repr, ("auto", *SCORES)))
             raise ParameterError(f"score must be one of {known}, not {self.score!r}")
@@ -62,6 +73,26 @@ class IVM:
             raise ParameterError(
                 f"retained and refresh are shares between 0 and 1, not {self.retained!r} and {self.refresh!r}"
             )
+
+    @staticmethod
+    def paper2003(**changes: Any) -> IVM2003:
+        """The IVM with randomised greedy selection as it is printed in [IVM2003]; ``changes`` are its fields.
+
+        For two classes. The differences from the defaults are numbered in docs/papers/ivm.md.
+        """
+        from streamgp.selection.printed import IVM2003
+
+        return IVM2003(**changes)
+
+    @staticmethod
+    def paper2006(**changes: Any) -> IVM2006:
+        """The IVM with a shrinking J, and learning on all rows, as in [IVM2006]; ``changes`` are its fields.
+
+        For two classes or real targets. The differences from the defaults are numbered in docs/papers/ivm.md.
+        """
+        from streamgp.selection.printed import IVM2006
+
+        return IVM2006(**changes)
 
     def score_function(self, likelihood: Likelihood) -> Score:
         """The score by its name, or by the likelihood."""

@@ -16,6 +16,7 @@ from streamgp.data.targets import Targets, head_targets
 from streamgp.errors import ParameterError
 from streamgp.likelihoods import Likelihood
 from streamgp.posterior import Marginals
+from streamgp.selection.virtual import as_virtual
 
 MOST_LEAVING = 0.25
 """Share of an active set that leaves at once at most: two rows alike are each sure thanks to the other."""
@@ -96,6 +97,12 @@ class PASS:
     p_min : float
         Rows less probable than this stay outside: what everything contradicts is often a wrong label. 0 is
         the paper's rule.
+    virtual : translate(...), rotate(...) or a function, optional
+        What may be done to a row without changing its target: the active set is chosen anew from the active
+        rows and their transformations, with the parameters that were learned.
+    p_inc_virtual : float
+        ``p_inc`` of that second selection: the paper needs a large active set there (0.99 for USPS, 0.9 for
+        MNIST).
     literal : bool
         Whether a fit is algorithm 1 of the paper with nothing added: see :meth:`paper`.
     """
@@ -109,13 +116,18 @@ class PASS:
     most_steps: int = 6
     p_exc: float = 0.02
     p_min: float = 0.0
+    virtual: Any = None
+    p_inc_virtual: float = 0.9
     literal: bool = False
 
     is_of_fixed_size: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not 0 < self.p_inc <= 1:
-            raise ParameterError(f"p_inc is a probability above 0, not {self.p_inc!r}")
+        for name in ("p_inc", "p_inc_virtual"):
+            if not 0 < getattr(self, name) <= 1:
+                raise ParameterError(f"{name} is a probability above 0, not {getattr(self, name)!r}")
+        if self.virtual is None and self.p_inc_virtual != PASS.p_inc_virtual:
+            raise ParameterError(f"p_inc_virtual={self.p_inc_virtual!r} goes only with virtual=...")
         _check_visits(self)
         if self.literal and self.p_exc != PASS.p_exc:
             raise ParameterError(f"p_exc={self.p_exc!r} has no effect on PASS.paper(): leave it out")
@@ -180,7 +192,7 @@ class FPASS:
     p_min : float
         Rows less probable than this stay outside. The paper's rule is 0: all may enter. A set too small for
         all hard rows then fills with rows that everything else contradicts, not with those at the border.
-    n_pass, block_rows, update_every, most_steps, literal
+    n_pass, block_rows, update_every, most_steps, virtual, literal
         As for :class:`PASS`.
     """
 
@@ -191,6 +203,7 @@ class FPASS:
     block_rows: int = 750
     update_every: int | None = None
     most_steps: int = 6
+    virtual: Any = None
     literal: bool = False
 
     is_of_fixed_size: ClassVar[bool] = True
@@ -227,6 +240,7 @@ Predictive = PASS | FPASS
 
 
 def _check_visits(selection: Predictive) -> None:
+    object.__setattr__(selection, "virtual", as_virtual(selection.virtual))
     if not 0 < selection.p_del <= 1:
         raise ParameterError(f"p_del is a probability above 0, not {selection.p_del!r}")
     if not 0 <= selection.p_min < selection.p_del:

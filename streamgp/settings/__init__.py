@@ -3,7 +3,7 @@
 The settings of a selection live in :mod:`streamgp.selection`; all of them can be imported from here.
 """
 
-from streamgp.selection import FPASS, IVM, PASS, EvidenceGain, Kmeans, Random
+from streamgp.selection import FPASS, IVM, IVM2003, IVM2006, PASS, EvidenceGain, Kmeans, Random
 from streamgp.settings.door import DEFAULT_ACTIVE, fit_settings
 from streamgp.settings.fit import FitSettings
 from streamgp.settings.inferences import ADF, EP, FITC, Local
@@ -19,6 +19,8 @@ __all__ = [
     "FPASS",
     "INFERENCES",
     "IVM",
+    "IVM2003",
+    "IVM2006",
     "PASS",
     "SELECTIONS",
     "EvidenceGain",

@@ -21,7 +21,7 @@ from streamgp.settings.together import check_together
 
 DEFAULT_ACTIVE = 500
 """Active rows where ``n_active`` is left open and no rule of ``streamgp.training.auto`` asks for others."""
-LEARNING = (True, False, "constant", "hybrid", "evidence", "passes")
+LEARNING = (True, False, "constant", "hybrid", "exact", "evidence", "passes")
 MULTICLASS = ("auto", "joint", "per_class", "shared")
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from streamgp.likelihoods import JointLikelihood
-from streamgp.selection import FPASS, IVM, PASS, EvidenceGain, Kmeans, Random
+from streamgp.selection import FPASS, IVM, IVM2003, IVM2006, PASS, EvidenceGain, Kmeans, Random
 from streamgp.settings.checks import chosen, is_auto
 from streamgp.settings.inferences import ADF, EP, FITC, Local
 
-Selection = IVM | PASS | FPASS | Random | Kmeans | EvidenceGain
+Selection = IVM | IVM2003 | IVM2006 | PASS | FPASS | Random | Kmeans | EvidenceGain
 Inference = ADF | EP | FITC | Local
 
 SELECTIONS: dict[str, type[Selection]] = {
     "ivm": IVM,
+    "ivm2003": IVM2003,
+    "ivm2006": IVM2006,
     "pass": PASS,
     "fpass": FPASS,
     "random": Random,
@@ -21,8 +24,10 @@ SELECTIONS: dict[str, type[Selection]] = {
     "gain": EvidenceGain,
 }
 INFERENCES: dict[str, type[Inference]] = {"adf": ADF, "ep": EP, "fitc": FITC, "local": Local}
-DEFAULT_INFERENCE: dict[type[Selection], type[Inference]] = {
+DEFAULT_INFERENCE: dict[type[Selection], Callable[[], Inference]] = {
     IVM: ADF,
+    IVM2003: lambda: ADF(calibrate=False),
+    IVM2006: lambda: ADF(calibrate=False),
     Random: ADF,
     PASS: EP,
     FPASS: EP,
@@ -43,7 +48,7 @@ def method(parameters: dict[str, Any]) -> tuple[Selection, Inference] | None:
     if not is_auto(inference):
         return DEFAULT_SELECTION[type(inference)](), inference
     learning, multiclass = parameters["learn_hyperparameters"], parameters.get("multiclass", "auto")
-    if multiclass in ("per_class", "shared") or learning in ("constant", "hybrid"):
+    if multiclass in ("per_class", "shared") or learning in ("constant", "hybrid", "exact"):
         return IVM(), ADF()
     over_all_rows = multiclass == "joint" or isinstance(parameters["likelihood"], JointLikelihood)
     if over_all_rows or learning in ("evidence", "passes"):

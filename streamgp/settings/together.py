@@ -7,7 +7,7 @@ from typing import Any
 from streamgp.data.targets import Task
 from streamgp.errors import ParameterError
 from streamgp.likelihoods import JointLikelihood
-from streamgp.selection import FPASS, IVM, PASS, EvidenceGain, Kmeans
+from streamgp.selection import FPASS, IVM, IVM2003, IVM2006, PASS, EvidenceGain, Kmeans
 from streamgp.settings.fit import FitSettings
 from streamgp.settings.inferences import ADF, EP, FITC
 
@@ -16,7 +16,7 @@ WEIGHTED = (
     f"{OVER_ALL_ROWS}, or selection='ivm' or 'random': 'pass' and 'fpass' exchange rows by probability, "
     "whatever they weigh"
 )
-NO_UPDATES = (False, "constant", "hybrid")
+NO_UPDATES = (False, "constant", "hybrid", "exact")
 
 
 def check_together(settings: FitSettings) -> None:
@@ -66,6 +66,21 @@ def check_together(settings: FitSettings) -> None:
             and learning not in (True, "evidence", "passes"),
             "learn_inducing=True",
             "the evidence: learn_hyperparameters=True, 'evidence' or 'passes'",
+        ),
+        (
+            isinstance(selection, IVM2003 | IVM2006) and not isinstance(inference, ADF),
+            f"selection={name}(...)",
+            "inference='adf'",
+        ),
+        (
+            isinstance(selection, IVM2003) and not isinstance(learning, bool),
+            f"selection={name}(...)",
+            "learn_hyperparameters=True or False: kernels are chosen by errors of rows held out",
+        ),
+        (
+            isinstance(selection, IVM2006) and learning == "evidence",
+            "learn_hyperparameters='evidence'",
+            f"another selection than {name}(...), which learns by the criterion",
         ),
         (is_literal and not isinstance(inference, EP), f"{name}.paper()", "inference='ep'"),
         (

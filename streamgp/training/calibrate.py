@@ -10,6 +10,7 @@ import numpy as np
 
 from streamgp.arrays import Array, FloatArray, IntArray
 from streamgp.inference.active_set import ActiveSet, left_out_marginals, refresh_factor
+from streamgp.inference.families import without_families
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Gaussian, JointLikelihood, Likelihood, Softmax
 from streamgp.passes.candidates import is_among
@@ -164,8 +165,13 @@ def left_out(
     refresh_factor(active, kernel)
     snapshot = problem.in_pass_precision(active.snapshot(kernel))
     mean, variance = np.empty(len(rows)), np.empty(len(rows))
-    outside = ~is_among(rows, np.sort(active.rows[: active.count]))
+    families = active.rows[: active.count] % problem.n_rows  # a row and its transformations
+    outside = ~is_among(rows, np.unique(families))
     found = marginals_in_memory(snapshot, stored[outside], problem)
     assert found.variance is not None
     mean[outside], variance[outside] = found.mean[:, 0], found.variance[:, 0]
-    return left_out_marginals(active, kernel, rows, mean, variance)
+    if np.all(families == active.rows[: active.count]):
+        return left_out_marginals(active, kernel, rows, mean, variance)
+    inputs = problem.inputs(stored[~outside])
+    mean[~outside], variance[~outside] = without_families(kernel, active, families, inputs, rows[~outside])
+    return mean, variance

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 import platform
 import time
 from contextlib import ExitStack
@@ -31,6 +32,7 @@ from streamgp.persistence import CheckpointFolder
 from streamgp.posterior.calibration import UNCALIBRATED
 from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive, class_predictive
+from streamgp.selection import IVM2006
 from streamgp.selection.grouping import block_sizes
 from streamgp.settings import FitSettings, Local, refuse_for_real_targets, task_of
 from streamgp.training.heads import make_snapshot
@@ -43,6 +45,7 @@ from streamgp.training.scrutiny import judged_by_baseline, warn_of_outliers
 from streamgp.training.stage import Draft, History, Recipe, describe, run
 from streamgp.training.trial import settle
 from streamgp.training.verdict import trial_folder
+from streamgp.training.virtual import named
 from streamgp.training.weights import check_classes, row_weights
 
 logger = logging.getLogger(__name__)
@@ -73,7 +76,10 @@ def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
         if settings.method_is_open or settings.size_is_open:
             identity = {"data": _data_identity(prepared), "parameters": _parameter_identity(settings)}
             planned = partial(plan_fit, rows, heads=n_heads(prepared.targets))
-            settings, trial = settle(prepared, plan, settings, identity, fit, planned)
+            left = math.inf
+            if settings.max_seconds is not None:
+                left = max(0.0, settings.max_seconds - (time.monotonic() - started))
+            settings, trial = settle(prepared, plan, settings, identity, fit, planned, left)
             plan = planned(settings)
             logger.info("memory plan\n%s", plan)
             prepared = replace(prepared, rows=rows.cut(plan.span_rows))
@@ -162,7 +168,7 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
             likelihood=settings.likelihood or (Softmax() if joint_classes > 1 else Probit()),
             powers=inference.powers,
             criterion_rows=min(SAMPLE_ROWS, rows.n_rows) if settings.learning in BY_CRITERION else 0,
-            criterion_active=SAMPLE_ACTIVE,
+            criterion_active=settings.n_active if isinstance(settings.selection, IVM2006) else SAMPLE_ACTIVE,
             joint_classes=joint_classes,
             block_sizes=blocks if isinstance(inference, Local) else None,
             blocks_may_shrink=wish is None,
@@ -264,7 +270,8 @@ def _model(problem: Problem, draft: Draft) -> Model:
     sets = [draft.actives[heads[0]] for heads in problem.groups]
     rows = np.concatenate([active.rows[: active.count] for active in sets])
     # Inducing inputs that are no rows of the store are not named among them.
-    return Model(prepared.standardizer, prepared.targets, snapshot, predictive, rows[rows >= 0])
+    rows = named(rows[rows >= 0], problem.n_rows)
+    return Model(prepared.standardizer, prepared.targets, snapshot, predictive, rows)
 
 
 def _about(problem: Problem) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from streamgp.errors import ParameterError
 from streamgp.likelihoods import JointLikelihood, Logit, Probit, Softmax
-from streamgp.selection import FPASS, IVM, PASS, EvidenceGain, Kmeans, Random
+from streamgp.selection import FPASS, IVM, IVM2003, IVM2006, PASS, EvidenceGain, Kmeans, Random
 from streamgp.selection.predictive import REAL_UPDATES
 from streamgp.settings import ADF, EP, FITC, FitSettings, Inference, Local, Selection
 from streamgp.training.calibrate import calibration, combination, local_calibration, point_calibration
@@ -34,11 +34,15 @@ from streamgp.training.learn.evidence import (
 )
 from streamgp.training.learn.judged import judge_kernels
 from streamgp.training.learn.local import learn_local
+from streamgp.training.learn.local_near import learn_near
+from streamgp.training.learn.printed import choose_by_errors, learn_as_printed
 from streamgp.training.select.centres import centre_inducing
 from streamgp.training.select.draw import draw_actives, draw_first, draw_inducing, draw_printed
 from streamgp.training.select.exchange import Exchange
 from streamgp.training.select.gain import gain_inducing
 from streamgp.training.select.grow import grow_actives
+from streamgp.training.select.printed import add_bias_variance, select_printed
+from streamgp.training.select.virtual import select_again
 from streamgp.training.select.watch import Watching
 from streamgp.training.stage import Recipe
 from streamgp.training.starts import Starts
@@ -47,9 +51,11 @@ MOST_LEARNED_INPUTS = 4000
 """Numbers in the inducing inputs up to which they are learned, where nothing else is asked for."""
 MOST_ARD_FEATURES = 100
 """Features up to which each has its own lengthscale."""
+MOST_JUDGED_FEATURES = 300
+"""The same where rows that are not learned from decide about it, and features are no pixels."""
 EVIDENCE = ("evidence", "passes")
 """Ways of learning by the evidence: of a sample alone, or in the end of all rows."""
-BY_CRITERION = (True, "constant", "hybrid")
+BY_CRITERION = (True, "constant", "hybrid", "exact")
 """Ways that can mean learning by the IVM's criterion, whatever the data turn out to be."""
 
 
@@ -91,6 +97,7 @@ class Choices:
     likelihoods: tuple[Any, ...] = ()
     has_many_classes: bool = False
     likelihood: Any = None
+    is_printed: bool = False  # a paper's algorithm as it is printed
 
 
 Compose = Callable[[Choices], Recipe]
@@ -101,8 +108,9 @@ def compose(settings: FitSettings, traits: Traits) -> Recipe:
     choices = resolve(settings, traits)
     if choices.likelihoods:
         return _jointly(choices)
-    if getattr(choices.selection, "literal", False):
-        return _as_printed(choices)
+    printed = PRINTED.get(type(choices.selection))
+    if printed is not None and choices.is_printed:
+        return printed(choices)
     return COMPOSE[type(choices.inference)](choices)
 
 
@@ -116,7 +124,7 @@ def resolve(settings: FitSettings, traits: Traits) -> Choices:
     learning = _learning(settings, traits, learn_inducing, update_every)
     if learning == "along":
         update_every = update_every or REAL_UPDATES
-    per_feature = learning != "none" and traits.has_few_features
+    per_feature = learning != "none" and _has_lengthscales(settings, traits)
     starts = Starts(
         variance=30.0 if classes else 1.0,
         variances=(1.0, 10.0, 100.0) if classes else (1.0,),
@@ -141,21 +149,54 @@ def resolve(settings: FitSettings, traits: Traits) -> Choices:
         has_many_classes=traits.n_heads > 1,
         likelihood=settings.likelihood,
     )
-    return _printed(settings, traits, choices) if getattr(selection, "literal", False) else choices
+    if isinstance(selection, IVM2003 | IVM2006):
+        return _printed_ivm(settings, traits, choices)
+    return _printed_pass(settings, traits, choices) if getattr(selection, "literal", False) else choices
 
 
-def _printed(settings: FitSettings, traits: Traits, choices: Choices) -> Choices:
-    """What [PASS2012] leaves open, and what it does not: see docs/papers/passgp.md."""
-    name = type(choices.selection).__name__
-    if not traits.is_classification:
-        raise ParameterError(f"{name}.paper() is for two classes, but the targets are real numbers")
+def _check_two_classes(name: str, traits: Traits, *, real_too: bool = False) -> None:
+    """Refuse what a paper's algorithm has no word about."""
+    if not traits.is_classification and not real_too:
+        raise ParameterError(f"{name} is for two classes, but the targets are real numbers")
     if traits.n_heads > 1:
         raise ParameterError(
-            f"{name}.paper() is for two classes: the paper has one model, with its own kernel, for each. "
+            f"{name} is for two classes: the paper has one model, with its own kernel, for each. "
             f"Give it to sklearn.multiclass.OneVsRestClassifier"
         )
+
+
+def _printed_ivm(settings: FitSettings, traits: Traits, choices: Choices) -> Choices:
+    """What the papers of the IVM leave open, and what they do not: see docs/papers/ivm.md."""
+    is_first, classes = isinstance(choices.selection, IVM2003), traits.is_classification
+    _check_two_classes(f"IVM.paper{2003 if is_first else 2006}()", traits, real_too=not is_first)
+    starts = Starts(
+        variance=10.0 if classes else 1.0,
+        variances=(1.0, 10.0, 100.0),
+        per_feature=not classes,
+        with_linear=False,
+        with_polynomials=False,
+    )
+    by_errors = is_first and settings.learning is True and settings.kernel is None
     return replace(
         choices,
+        learning="none"
+        if not settings.learning
+        else "constant"
+        if settings.learning is True
+        else choices.learning,
+        default_kernel=starts,
+        starts=starts if settings.kernel is None else None,
+        validation=settings.validation if by_errors or settings.validation is not None else False,
+        is_printed=True,
+    )
+
+
+def _printed_pass(settings: FitSettings, traits: Traits, choices: Choices) -> Choices:
+    """What [PASS2012] leaves open, and what it does not: see docs/papers/passgp.md."""
+    _check_two_classes(f"{type(choices.selection).__name__}.paper()", traits)
+    return replace(
+        choices,
+        is_printed=True,
         learning="along" if settings.learning else "none",
         update_every=(choices.selection.update_every or 1) if settings.learning else None,
         default_kernel=Starts(
@@ -194,6 +235,14 @@ def _joint_likelihoods(settings: FitSettings, traits: Traits) -> tuple[Any, ...]
     return (Softmax(biases=tuple((np.log(shares) - np.log(shares).mean()).tolist())),)
 
 
+def _has_lengthscales(settings: FitSettings, traits: Traits) -> bool:
+    """Whether each feature can have a lengthscale of its own."""
+    is_judged = settings.multiclass == "joint" or isinstance(settings.inference, Local)
+    if is_judged and not traits.has_common_scale:
+        return traits.n_features <= MOST_JUDGED_FEATURES
+    return traits.has_few_features
+
+
 def _leaves_open(inference: Any) -> bool:
     """Whether nothing is asked of inference that a mode does not have: it has a tolerance and a limit."""
     return (inference.residual, inference.power, inference.learn_inducing) == ("auto",) * 3
@@ -223,10 +272,10 @@ def _nothing(choices: Choices) -> Recipe:
     return ()
 
 
-def _by_criterion(choices: Choices, *, hybrid: bool = False) -> Recipe:
+def _by_criterion(choices: Choices) -> Recipe:
     own, tune = choices.selection, choices.inference.calibrate
     selection = own if isinstance(own, IVM) else IVM()
-    rounds = learn_by_criterion(selection, hybrid=hybrid, tune=tune)
+    rounds = learn_by_criterion(selection, strategy=choices.learning, tune=tune)
     return choose_start(selection, choices.starts), rounds
 
 
@@ -235,7 +284,7 @@ def _by_evidence(choices: Choices) -> Recipe:
 
 
 def _by_blocks(choices: Choices) -> Recipe:
-    return (learn_local(choices.starts),)
+    return learn_local(choices.starts), learn_near()
 
 
 def _by_evidence_and_centres(choices: Choices) -> Recipe:
@@ -254,7 +303,7 @@ def _refine_by_all_rows(choices: Choices) -> Recipe:
     return (*_refine(choices), last)
 
 
-BEFORE: dict[str, Compose] = {"constant": _by_criterion, "hybrid": partial(_by_criterion, hybrid=True)}
+BEFORE: dict[str, Compose] = dict.fromkeys(("constant", "hybrid", "exact"), _by_criterion)
 BEFORE_ACTIVE = BEFORE | {"evidence": _by_evidence_and_centres}
 BEFORE_INDUCING = BEFORE | {"evidence": _by_evidence, "passes": _by_evidence}
 BEFORE_BLOCKS = BEFORE_INDUCING | {"blocks": _by_blocks}
@@ -267,7 +316,9 @@ AFTER_INDUCING: dict[str, Compose] = {"evidence": _refine, "passes": _refine_by_
 def _grow(choices: Choices) -> Recipe:
     # With inference over all rows the sites of this selection are not the model's: no use in watching.
     watching = None if choices.inference.sees_all_rows else Watching(choices.inference.calibrate)
-    return (grow_actives(choices.selection, watching),)
+    selection = choices.selection
+    first = (grow_actives(selection, watching),)
+    return first if selection.virtual is None else (*first, select_again(selection.virtual, first))
 
 
 def _exchange(choices: Choices) -> Recipe:
@@ -275,7 +326,17 @@ def _exchange(choices: Choices) -> Recipe:
     chooses = choices.learning == "along" and choices.starts is not None
     choose_kernel = partial(best_start, choices.default_kernel) if chooses else None
     update = None if every is None else climb_active_evidence
-    return draw_first(selection, choose_kernel), Exchange(selection, update, every or 1, calibrated).stage()
+    first = draw_first(selection, choose_kernel), Exchange(selection, update, every or 1, calibrated).stage()
+    if selection.virtual is None:
+        return first
+    own = _of_virtual(selection)
+    again = draw_first(own, None), Exchange(own, None, 1, calibrated).stage()
+    return *first, select_again(selection.virtual, again)
+
+
+def _of_virtual(selection: Any) -> Any:
+    """The second selection of PASS-GP, from active rows and their transformations: more rows enter."""
+    return replace(selection, p_inc=selection.p_inc_virtual) if isinstance(selection, PASS) else selection
 
 
 def _draw(choices: Choices) -> Recipe:
@@ -334,7 +395,30 @@ def _as_printed(choices: Choices) -> Recipe:
     selection, every = choices.selection, choices.update_every
     update = None if every is None else climb_evidence_alone
     exchange = Exchange(selection, update, every or 1, calibrated=False, keeps_best=False)
-    return draw_printed(selection), exchange.stage(), *_propagate(choices)
+    first: Recipe = (draw_printed(selection), exchange.stage())
+    if selection.virtual is not None:
+        own = _of_virtual(selection)
+        again = Exchange(own, None, 1, calibrated=False, keeps_best=False)
+        first = (*first, select_again(selection.virtual, (draw_printed(own), again.stage())))
+    return *first, *_propagate(choices)
+
+
+def _as_in_2003(choices: Choices) -> Recipe:
+    """The IVM of [IVM2003]: kernels judged by errors, the bias's variance, randomised greedy selection."""
+    selection, starts = choices.selection, choices.starts
+    learned = () if choices.learning == "none" or starts is None else (choose_by_errors(selection, starts),)
+    return *learned, add_bias_variance(selection), select_printed(selection), *_calibrate_if_asked(choices)
+
+
+def _as_in_2006(choices: Choices) -> Recipe:
+    """The IVM of [IVM2006]: learning by the criterion of all rows, then the selection once more."""
+    selection = choices.selection
+    learned = () if choices.learning == "none" else (learn_as_printed(selection, choices.learning),)
+    return *learned, select_printed(selection), *_calibrate_if_asked(choices)
+
+
+def _calibrate_if_asked(choices: Choices) -> Recipe:
+    return (calibration(),) if choices.inference.calibrate else ()
 
 
 def _in_blocks(choices: Choices) -> Recipe:
@@ -359,6 +443,12 @@ def _propagate(choices: Choices) -> Recipe:
     return (propagate_actives(with_all_rows=type(choices.selection) in PREDICTIVE),)
 
 
+PRINTED: dict[type[Selection], Compose] = {
+    PASS: _as_printed,
+    FPASS: _as_printed,
+    IVM2003: _as_in_2003,
+    IVM2006: _as_in_2006,
+}
 SITES: dict[type[Inference], Compose] = {ADF: _nothing, EP: _propagate}
 COMPOSE: dict[type[Inference], Compose] = {
     ADF: _with_active_set,

@@ -94,18 +94,19 @@ def choose_start(selection: IVM, starts: Starts | None) -> Stage:
     return once("learn: start", work)
 
 
-def learn_by_criterion(selection: IVM, *, hybrid: bool, tune: bool) -> Stage:
+def learn_by_criterion(selection: IVM, *, strategy: str, tune: bool) -> Stage:
     """Rounds of learning, then (``tune``) the smoothness by rows left out.
 
-    ``hybrid``: sites are set anew before every search direction; else they stay as they are in a round.
+    ``strategy``: sites stay as they are in a round ("constant"), are set anew before every search direction
+    ("hybrid") or at every evaluation ("exact").
     """
     return Stage(
-        "learn: criterion", lambda problem, draft: Rounds(), partial(_round, selection, hybrid, tune)
+        "learn: criterion", lambda problem, draft: Rounds(), partial(_round, selection, strategy, tune)
     )
 
 
 def _round(
-    selection: IVM, hybrid: bool, tune: bool, problem: Problem, draft: Draft, own: Rounds, save: Save
+    selection: IVM, strategy: str, tune: bool, problem: Problem, draft: Draft, own: Rounds, save: Save
 ) -> tuple[Draft, Rounds | None, dict[str, Any]]:
     """One major step and its minor steps.
 
@@ -122,7 +123,8 @@ def _round(
         return _settled(problem, selection, draft, tune)
     own = replace(own, density=density, kernel=draft.kernel, likelihoods=draft.likelihoods)
     before = pack(draft.kernel, draft.likelihoods)
-    after, value = _minor_steps(problem, draft, tasks, [active for active, _ in selected], hybrid, own, save)
+    actives = [active for active, _ in selected]
+    after, value = _minor_steps(problem, draft, tasks, actives, strategy, own, save)
     moved = float(np.max(np.abs(after - before)))
     _warn_if_stuck(own.round, moved)
     kernel, likelihoods = unpack(draft.kernel, draft.likelihoods, after)
@@ -229,30 +231,35 @@ def _minor_steps(
     draft: Draft,
     tasks: list[Task],
     actives: list[ActiveSet],
-    hybrid: bool,
+    strategy: str,
     own: Rounds,
     save: Save,
 ) -> tuple[FloatArray, float]:
     """Minimise φ with the active sets fixed.
 
-    Sites are fixed too, one run of L-BFGS-B; or (``hybrid``) they are set anew, in the order of the active
-    set, before every search direction.  Source: [IVM2006] section 3.3.
+    Sites are fixed too, one run of L-BFGS-B; or they are set anew, in the order of the active set, before
+    every search direction ("hybrid") or at every evaluation ("exact", whose gradient does not know it).
+    Source: [IVM2006] section 3.3.
     """
     start = pack(draft.kernel, draft.likelihoods)
     bounds = pack_bounds(draft.kernel, draft.likelihoods)
     sites = [active.sites for active in actives]
     value = np.inf
 
+    def refiltered(vector: FloatArray) -> list[Sites]:
+        kernel, likelihoods = unpack(draft.kernel, draft.likelihoods, vector)
+        return [_refiltered(kernel, like, a) for like, a in zip(likelihoods, actives, strict=True)]
+
     def objective(vector: FloatArray) -> tuple[float, FloatArray]:
-        return penalised_criterion(draft, tasks, actives, sites, vector, problem.plan.criterion_workers)
+        own_sites = refiltered(vector) if strategy == "exact" else sites
+        return penalised_criterion(draft, tasks, actives, own_sites, vector, problem.plan.criterion_workers)
 
     log = logged(objective, own.evaluations, lambda arrays: save(replace(own, evaluations=arrays)))
-    for _ in range(MINOR_STEPS if hybrid else 1):
-        steps = 1 if hybrid else MINOR_STEPS
+    turns, steps = (MINOR_STEPS, 1) if strategy == "hybrid" else (1, MINOR_STEPS)
+    for _ in range(turns):
         start, value = descend(log, start, bounds, steps, 3 * MINOR_STEPS, problem.is_late)
-        if hybrid:
-            kernel, likelihoods = unpack(draft.kernel, draft.likelihoods, start)
-            sites = [_refiltered(kernel, like, a) for like, a in zip(likelihoods, actives, strict=True)]
+        if strategy == "hybrid":
+            sites = refiltered(start)
     return start, value
 
 

@@ -1,0 +1,126 @@
+"""A second selection, from the active rows and their transformations.
+
+The rows that a selection has chosen, and what transformations make of them, are a small data set in memory:
+the same selection runs on it once more, with the parameters that were learned.
+Source: virtual informative vectors, [IVM2006] sections 5 and 6.5; [PASS2012] section 6.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from streamgp.arrays import Array, FloatArray, IntArray
+from streamgp.budget import format_size
+from streamgp.data import ClassTargets, open_rows
+from streamgp.errors import BudgetError
+from streamgp.inference.active_set import ActiveSet
+from streamgp.passes.candidates import PickRows, Pool, smallest
+from streamgp.selection.virtual import Virtual, versions
+from streamgp.training.codec import record
+from streamgp.training.problem import Problem
+from streamgp.training.stage import Draft, Recipe, Save, Stage
+from streamgp.training.virtual import virtual_numbers
+
+
+@record
+@dataclass(frozen=True, eq=False)
+class Again:
+    """Rows that were active (m,), as stored (m, p), their targets; the inner stage at work, its record."""
+
+    rows: IntArray
+    features: Array
+    targets: FloatArray
+    stage: int = 0
+    own: Any = None
+
+
+def select_again(virtual: Virtual, inner: Recipe) -> Stage:
+    """Run the stages of a selection on the active rows of all heads and their transformations."""
+
+    def init(problem: Problem, draft: Draft) -> Again:
+        return Again(*_active_rows(problem, draft))
+
+    def step(
+        problem: Problem, draft: Draft, own: Again, save: Save
+    ) -> tuple[Draft, Again | None, dict[str, Any]]:
+        enlarged = _enlarged(problem, virtual, own)
+        if own.stage == 0 and own.own is None:
+            draft = replace(draft, actives=(ActiveSet.empty(0, problem.n_features),) * len(draft.actives))
+        stage = inner[own.stage]
+        inner_own = stage.init(enlarged, draft) if own.own is None else own.own
+        draft, inner_own, told = stage.step(enlarged, draft, inner_own, partial(_save_inner, save, own))
+        told |= {"inner": stage.name, "enlarged_rows": enlarged.n_rows}
+        following = replace(own, stage=own.stage + (inner_own is None), own=inner_own)
+        if following.stage < len(inner):
+            return draft, following, told
+        return _renamed(problem, draft, own), None, told
+
+    return Stage("select: virtual", init, step)
+
+
+def _save_inner(save: Save, own: Again, inner: Any) -> None:
+    save(replace(own, own=inner))
+
+
+def _active_rows(problem: Problem, draft: Draft) -> tuple[IntArray, Array, FloatArray]:
+    """The active rows of all heads as they are stored: one pass."""
+    rows = np.unique(np.concatenate([active.rows[: active.count] for active in draft.actives]))
+    none = np.zeros_like(problem.prepared.class_counts)
+    visitor = PickRows(problem.row_keys(0), none, none.astype(np.float64), always=rows[rows >= 0])
+    found = visitor.pooled(problem.run_pass(visitor, np.float32, "active rows"))
+    return found.rows, found.features, found.targets
+
+
+def _enlarged(problem: Problem, virtual: Virtual, own: Again) -> Problem:
+    """The problem of the second selection: all versions of the active rows, version after version."""
+    made = versions(virtual, own.features)
+    features = made.reshape(-1, made.shape[2])
+    targets, numbers = np.tile(own.targets, len(made)), np.arange(len(features))
+    rows = open_rows((features, _labels(problem, targets))).cut(problem.plan.span_rows)
+    plan = replace(problem.plan, demand=replace(problem.plan.demand, rows=rows))
+    if 2 * features.nbytes > plan.candidate_share:
+        raise BudgetError(
+            f"virtual={virtual!r} makes {len(features)} rows of {len(own.rows)} active ones, which are "
+            f"{format_size(features.nbytes)}, but memory_budget has room for "
+            f"{format_size(plan.candidate_share // 2)}: give a larger one, or fewer of both"
+        )
+    pool = Pool(numbers, features, targets, problem.row_keys(0)(numbers), np.empty((len(numbers), 0)))
+    # As many rows may be candidates at once as fit while the active set grows to its full size.
+    sample = pool.take(smallest(pool.keys, plan.candidates_at(plan.n_active)))
+    weights = replace(problem.weights, excluded=np.zeros(0, np.int64))
+    if weights.by_row is not None:
+        weights = replace(weights, by_row=np.tile(weights.by_row[own.rows], len(made)))
+    return replace(
+        problem,
+        prepared=replace(problem.prepared, rows=rows),
+        plan=plan,
+        sample=sample,
+        # Rows held out are not among these: their numbers must not be mistaken for some of them.
+        held_out=problem.held_out._replace(rows=problem.held_out.rows + len(features)),
+        excluded=np.zeros(0, np.int64),
+        weights=weights,
+    )
+
+
+def _labels(problem: Problem, encoded: FloatArray) -> Array:
+    """Targets as a store would have them."""
+    targets = problem.prepared.targets
+    if isinstance(targets, ClassTargets):
+        labels: Array = targets.classes[encoded.astype(np.intp)]
+        return labels
+    return np.asarray(encoded * targets.scale + targets.shift)
+
+
+def _renamed(problem: Problem, draft: Draft, own: Again) -> Draft:
+    """Active rows by their number in the store and by their transformation."""
+    actives = []
+    for active in draft.actives:
+        numbers = active.rows[: active.count]
+        version, place = np.divmod(numbers, len(own.rows))
+        active = active.trimmed()
+        actives.append(replace(active, rows=virtual_numbers(own.rows[place], version, problem.n_rows)))
+    return replace(draft, actives=tuple(actives))
