@@ -35,6 +35,10 @@ class ChunkReadError(StreamGPError, OSError):
     """A chunk could not be read or decoded, or is missing although it was once written."""
 
 
+class ClusterError(StreamGPError, ConnectionError):
+    """The scheduler of a cluster was lost while its workers had tasks."""
+
+
 class TargetError(StreamGPError, ValueError):
     """The targets do not fit the task: one class only, constant, too many distinct labels, ..."""
 

@@ -36,6 +36,7 @@ SMOKE = {
     "benchmarks.papers.ivm2006_table1": "--synthetic --digits 4 --active 50",
     "benchmarks.papers.ivm2006_table2": "--synthetic --digits 9 --scale-active 0.01 --entries 8000",
     "benchmarks.papers.joint_targets": "--synthetic --sets usps --active 10",
+    "benchmarks.papers.local_blocks": "--synthetic --sets uci_kin40k --block-rows 60 --inducing 9",
     "benchmarks.papers.passgp_evidence": "--synthetic --p-inc 0.6 --most-active 200 --accurate --full",
     "benchmarks.papers.passgp_ijcnn": "--synthetic --active 20 --peers",
     "benchmarks.papers.passgp_initial": "--synthetic --active 20 --seeds 0 1",
@@ -49,6 +50,8 @@ SMOKE = {
     "benchmarks.peers.default": "--synthetic --sets uci_kin40k",
     "benchmarks.scale.ingest": "--rows 3000 --shuffle",
     "benchmarks.scale.ivm_scaling": "--rows 2000 --active 20 40 --features 5 --test-rows 500",
+    "benchmarks.scale.local_flights": "--synthetic --fold --rows 600 --inducing 20 --block-rows 200",
+    "benchmarks.scale.local_scale": "--rows 1500 --inducing 20 --block-rows 300 --test-rows 200",
     "benchmarks.scale.pass_sweep": "--rows 40000 --features 5 --active 20 --memory-budget 32MiB",
 }
 NOT_RUN = {

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 
 import numpy as np
 import pytest
@@ -16,9 +17,19 @@ import zarr
 from zarr.storage import LocalStore, WrapperStore
 from zarr.testing.store import LatencyStore
 
+from benchmarks.robustness import disk
+from benchmarks.robustness.kills import cases
 from streamgp import StreamGPClassifier
-from streamgp.errors import CheckpointError, ChunkReadError, ModelFileError, ParameterError, StoreError
+from streamgp.errors import (
+    CheckpointError,
+    ChunkReadError,
+    ClusterError,
+    ModelFileError,
+    ParameterError,
+    StoreError,
+)
 from streamgp.kernels import RBF
+from streamgp.passes.sites import SiteSweep
 
 QUICK = {
     "selection": "ivm",
@@ -46,6 +57,8 @@ FULL = """
 import json, resource, sys
 from pathlib import Path
 import streamgp
+from benchmarks.robustness import disk
+from benchmarks.robustness.kills import cases
 from streamgp import StreamGPClassifier
 from streamgp.kernels import RBF
 
@@ -177,3 +190,37 @@ def test_workers_that_are_killed_in_any_pass_do_not_change_the_model(store):
             killer.join()
     assert kills
     same_model(found, expected)
+
+
+def test_a_scheduler_that_is_lost_is_told_and_the_fit_goes_on_with_another(store, tmp_path, monkeypatch):
+    from distributed import Client, LocalCluster
+
+    here = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    settings = {**QUICK, "inference": "fitc", "checkpoint": tmp_path / "steps"}
+    expected = StreamGPClassifier(**{**settings, "checkpoint": None}).fit_stream(store)
+    lost = LocalCluster(**here)
+    client = Client(lost, set_as_default=False, timeout=1)
+
+    def visit(self, block):  # in the middle of a pass: nobody hears what this task finds
+        lost.sync(lost.scheduler.close)
+        raise RuntimeError("nobody hears it")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SiteSweep, "visit", visit)
+        with pytest.raises(ClusterError, match=r"scheduler of the cluster was lost .* same checkpoint="):
+            StreamGPClassifier(**settings, client=client).fit_stream(store)
+    client.close()
+    with suppress(TimeoutError):  # its scheduler does not answer any more
+        lost.close(timeout=1)
+    with LocalCluster(**here) as other, Client(other, set_as_default=False) as client:
+        found = StreamGPClassifier(**settings, client=client).fit_stream(store)
+    same_model(found, expected)
+
+
+@pytest.mark.skipif(not disk.can_mount(), reason="file systems cannot be mounted here")
+def test_a_file_system_that_is_full_at_some_write_loses_nothing(tmp_path):
+    every = {case.name: case for case in cases(tmp_path, 400)}
+    for name in ("not learned", "save", "predict_stream", "scratch"):
+        row = disk.measure(every[name], tmp_path, 4)
+        assert row["full"] > 0, row
+        assert (row["misled"], row["different"]) == (0, 0), row

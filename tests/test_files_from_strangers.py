@@ -12,7 +12,7 @@ import pytest
 from benchmarks.robustness import files
 from streamgp import load
 from streamgp.errors import ModelFileError
-from streamgp.persistence import read_record, write_record
+from streamgp.persistence import LargeArray, read_record, write_record
 from streamgp.persistence.layout import BELIEVED_BYTES, unpacked_bytes
 
 
@@ -117,6 +117,40 @@ def test_an_edited_header_is_refused_although_its_checksum_is_right(saved, tmp_p
 
     with pytest.raises(ModelFileError):
         load(repacked(saved, tmp_path / "edited.zip", edit))
+
+
+@pytest.fixture(scope="module")
+def saved_blocks(tmp_path_factory):
+    return list(files.models(tmp_path_factory.mktemp("models")))[-1][0]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("calibrations", 0, 0), 1.9),
+        (("kernel", "terms", 0, "variance"), 3.7),
+        (("kernel", "terms", 0, "lengthscale"), 0.9),
+        (("likelihoods", 0, "bias"), 1.25),
+        (("local", "neighbours"), 1),
+        (("local", "jitter"), -1.0),
+        (("local",), {}),
+    ],
+    ids=lambda value: ".".join(map(str, value)) if isinstance(value, tuple) else "",
+)
+def test_an_edited_model_of_local_blocks_is_refused_too(saved_blocks, tmp_path, path, value):
+    test_an_edited_header_is_refused_although_its_checksum_is_right(saved_blocks, tmp_path, path, value)
+
+
+def test_blocks_outside_of_the_stored_rows_are_refused(saved_blocks, tmp_path):
+    header, arrays = read_record(saved_blocks, kind="model")
+    arrays = {name: array[:] for name, array in arrays.items()}
+    large = [name for name in arrays if name.startswith("blocks/")]
+    for name, value in (("table/starts", 10**9), ("table/counts", 10**12), ("table/halo_starts", -1)):
+        changed = arrays | {name: np.full_like(arrays[name], value)}
+        changed |= {each: LargeArray(changed[each], header["local"]["group_rows"]) for each in large}
+        write_record(tmp_path / "edited.zarr.zip", header, changed, kind="model")
+        with pytest.raises(ModelFileError, match="outside of the rows that are stored"):
+            load(tmp_path / "edited.zarr.zip")
 
 
 def test_what_packs_too_well_is_written_as_it_is(tmp_path):

@@ -35,7 +35,8 @@ def cell(name: str, method: str, seed: int, options: Options, seconds: float) ->
         assert predict is not None
         found = predict(task.split.X_test)
     return {
-        **{"rows": rows, "rows_used": len(task.split.y_train)},
+        "rows": rows,
+        "rows_used": len(task.split.y_train),
         **scored(found, task.split.y_test),
         **cost,
         "cpu_seconds": round(cpu, 1),

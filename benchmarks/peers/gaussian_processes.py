@@ -1,4 +1,4 @@
-"""Rivals that are Gaussian processes: GPyTorch's variational one, and scikit-learn's exact one on few rows."""
+"""Rivals that are Gaussian processes: GPyTorch's variational one, scikit-learn's exact one on few rows."""
 
 from __future__ import annotations
 

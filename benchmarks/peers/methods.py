@@ -59,7 +59,7 @@ RECIPES: dict[str, dict[str, Any]] = {
 
 
 def ours(request: Request, **parameters: Any) -> Predict:
-    """This library, told no more than these parameters."""
+    """Our model, told no more than these parameters."""
     kind = StreamGPRegressor if request.task.is_real else StreamGPClassifier
     model = kind(memory_budget=request.memory_budget, random_state=request.seed, **parameters)
     model.fit_stream(request.task.split.train)
@@ -93,7 +93,7 @@ def nystroem(request: Request, points: int) -> Predict:
     few = learners[:10_000]
     median = float(np.median(euclidean_distances(scale.apply(X[few[:1000]]))))
     tried = []
-    for factor in (0.125, 0.25, 0.5, 1.0):
+    for factor in (0.25, 0.5, 1.0, 2.0):
         gamma = 0.5 / (factor * median) ** 2
         features = Nystroem(gamma=gamma, n_components=min(points, len(few)), random_state=request.seed)
         train = features.fit_transform(scale.apply(X[few]))
@@ -117,7 +117,7 @@ def nystroem(request: Request, points: int) -> Predict:
 def _linear(strength: float | None) -> Any:
     from sklearn.linear_model import BayesianRidge, LogisticRegression
 
-    return BayesianRidge() if strength is None else LogisticRegression(C=strength, max_iter=300, tol=1e-3)
+    return BayesianRidge() if strength is None else LogisticRegression(C=strength, max_iter=500, tol=1e-5)
 
 
 def _density(mean: Array, deviation: Array, targets: Array) -> float:
@@ -134,7 +134,7 @@ def boosted(request: Request) -> Predict:
     stop = lightgbm.early_stopping(50, verbose=False)
     best: Any = None
     for leaves in (31, 255):
-        model = kind(n_estimators=3000, num_leaves=leaves, random_state=request.seed, n_jobs=-1, verbose=-1)
+        model = kind(n_estimators=3000, num_leaves=leaves, random_state=request.seed, n_jobs=0, verbose=-1)
         model.fit(X[learners], y[learners], eval_set=[(X[judges], y[judges])], callbacks=[stop])
         loss = next(iter(model.best_score_["valid_0"].values()))
         if best is None or loss < best[0]:

@@ -26,6 +26,7 @@ from streamgp.budget import peak_memory
 from streamgp.errors import ModelFileError
 from streamgp.persistence.plain import json_digest
 from streamgp.persistence.records import RECORD
+from streamgp.settings import Local
 
 Members = dict[str, bytes]
 ODD_VALUES: tuple[Any, ...] = (
@@ -159,20 +160,24 @@ def verdict(path: Path, X: np.ndarray, expected: np.ndarray) -> str:
 
 
 def models(folder: Path) -> Iterator[tuple[Path, np.ndarray, np.ndarray]]:
-    """Saved models of three kinds, rows, and what they predict for them."""
+    """Saved models of every kind, rows, and what they predict for them."""
     generator = np.random.default_rng(0)
     X = generator.standard_normal((300, 3))
     labels = np.digitize(X[:, 0] + 0.3 * generator.standard_normal(300), [-0.5, 0.5])
-    quick = {"selection": "ivm", "n_active": 15, "random_state": 0, "learn_hyperparameters": False}
+    still = {"n_active": 15, "random_state": 0, "learn_hyperparameters": False}
+    quick = {**still, "selection": "ivm"}
     fitted = {
         "classes": StreamGPClassifier(**quick).fit(X, np.array(["a", "b", "c"])[labels]),
         "binary": StreamGPClassifier(**quick, inference="fitc").fit(X, labels > 0),
         "real": StreamGPRegressor(**quick).fit(X, X[:, 0] + X[:, 1] ** 2),
+        "joint": StreamGPClassifier(**still, multiclass="joint").fit(X, labels),
+        "blocks": StreamGPRegressor(**still, inference=Local(block_rows=60)).fit(X, X[:, 0] + X[:, 1] ** 2),
+        "blocks of classes": StreamGPClassifier(**still, inference=Local(block_rows=60)).fit(X, labels),
     }
     for name, model in fitted.items():
         path = folder / f"{name}.zarr.zip"
         model.save(path)
-        yield path, X, model.predict_proba(X) if name != "real" else model.predict(X)
+        yield path, X, model.predict_proba(X) if hasattr(model, "classes_") else model.predict(X)
 
 
 def mutations(folder: Path, count: int, seed: int) -> Iterator[tuple[str, str]]:

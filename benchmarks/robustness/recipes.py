@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamgp.settings import INFERENCES
-
 Settings = dict[str, Any]
 
 RECIPES: dict[str, Settings] = {
@@ -17,9 +15,10 @@ RECIPES: dict[str, Settings] = {
     "random, fitc": {"selection": "random", "inference": "fitc"},
     "kmeans, fitc": {"selection": "kmeans"},
     "gain, fitc": {"selection": "gain"},
-    "ivm, fitc, passes": {"inference": "fitc", "learn_hyperparameters": "passes"},
+    "ivm, fitc, passes": {"selection": "ivm", "inference": "fitc", "learn_hyperparameters": "passes"},
     "kmeans, joint classes": {"selection": "kmeans", "multiclass": "joint", "classes": 3},
+    "local blocks": {"inference": "local"},
+    "local blocks, three classes": {"inference": "local", "classes": 3},
+    "chosen by a trial": {},
 }
 """Settings of fits; ``classes`` is how many the data have, two where it is not said."""
-if "local" in INFERENCES:
-    RECIPES["local blocks"] = {"inference": "local"}

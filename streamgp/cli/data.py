@@ -14,7 +14,7 @@ from streamgp.cli.values import add_parameters, given_parameters, value
 from streamgp.data import open_rows
 from streamgp.estimators.base import StreamGPEstimator
 from streamgp.persistence import is_record
-from streamgp.training.history import by_stage
+from streamgp.training.history import active_points, by_stage
 
 MOST_SHOWN = 100
 """Characters of a value that are shown to people."""
@@ -123,7 +123,7 @@ def _model_info(path: str) -> tuple[dict[str, Any], list[str]]:
         "features": model.n_features_in_,
         "feature_names": None if names is None else [str(name) for name in names],
         "classes": model.classes_.tolist() if hasattr(model, "classes_") else None,
-        "n_active": len(model.active_rows_),
+        "n_active": active_points(model.history_),
         "recipe": model.recipe_,
         "kernel": repr(model.kernel_),
         "likelihood": repr(model.likelihood_),

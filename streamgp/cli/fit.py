@@ -17,7 +17,7 @@ from streamgp.cli.shown import Verbs, add_verb, table, tell
 from streamgp.cli.sources import add_arrays, as_store
 from streamgp.cli.values import add_parameters, given_parameters
 from streamgp.errors import ParameterError
-from streamgp.training.history import by_stage
+from streamgp.training.history import active_points, by_stage
 
 
 def add_to(verbs: Verbs, common: argparse.ArgumentParser) -> None:
@@ -66,7 +66,7 @@ def _fit(options: argparse.Namespace) -> None:
         "model": str(output),
         "recipe": model.recipe_,
         "seconds": seconds,
-        "n_active": len(model.active_rows_),
+        "n_active": active_points(model.history_),
         "kernel": repr(model.kernel_),
         "peak_memory_bytes": peak_memory(),
         "stages": stages,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import numpy as np
 import zarr
@@ -12,6 +13,7 @@ from streamgp.arrays import FloatArray
 from streamgp.data.rows import COMPLETE
 
 CHUNK_ROWS = 65536
+SHIFT = 3.0
 
 
 def true_probability(features: NDArray[np.floating]) -> FloatArray:
@@ -39,11 +41,31 @@ def write_store(
         "X", shape=(n_rows, n_features), chunks=(chunk, n_features), dtype="float32"
     )
     labels = group.create_array("y", shape=(n_rows,), chunks=(chunk,), dtype=str)
-    units = 10.0 ** (np.arange(n_features) % 4 - 1)
+    units = _units(n_features)
     for number, start in enumerate(range(0, n_rows, chunk)):
         generator = np.random.default_rng([seed, number])
         block = generator.standard_normal((min(chunk, n_rows - start), n_features))
         positive = generator.random(len(block)) < true_probability(block)
-        features[start : start + chunk] = (block + 3.0) * units
+        features[start : start + chunk] = (block + SHIFT) * units
         labels[start : start + chunk] = np.where(positive, "yes", "no")
     group.attrs[COMPLETE] = True
+
+
+def best_scores(path: str | os.PathLike[str]) -> tuple[float, float]:
+    """Error and log loss (in nats) of the true probabilities on a store: no model can be better for long."""
+    group = zarr.open_group(os.fspath(path), mode="r")
+    features: Any = group["X"]
+    labels: Any = group["y"]
+    n_rows, n_features = features.shape
+    wrong = loss = 0.0
+    for start in range(0, n_rows, features.chunks[0]):
+        here = slice(start, start + features.chunks[0])
+        positive = true_probability(features[here] / _units(n_features) - SHIFT)
+        is_positive = labels[here] == "yes"
+        wrong += float(((positive > 0.5) != is_positive).sum())
+        loss -= float(np.log(np.where(is_positive, positive, 1 - positive)).sum())
+    return wrong / n_rows, loss / n_rows
+
+
+def _units(n_features: int) -> FloatArray:
+    return np.asarray(10.0 ** (np.arange(n_features) % 4 - 1), np.float64)

@@ -25,7 +25,7 @@ from streamgp.estimators.passes import marginals, planned, visit
 from streamgp.estimators.running import running
 from streamgp.inference.local.snapshot import LocalSnapshot
 from streamgp.passes import Visitor
-from streamgp.persistence import LargeArray, write_record
+from streamgp.persistence import write_record
 from streamgp.posterior.model import Model
 from streamgp.posterior.witness import WITNESS, witness_of
 from streamgp.settings import fit_settings, parameter_to_json
@@ -193,8 +193,7 @@ class StreamGPEstimator(StreamGPParameters):
         written = {name: parameter_to_json(value) for name, value in self.get_params(deep=False).items()}
         header["parameters"] = {name: value for name, value in written.items() if value is not None}
         header |= {"history": self.history_, "recipe": self.recipe_, "about": self.about_}
-        if not any(isinstance(array, LargeArray) for array in arrays.values()):
-            arrays[WITNESS] = witness_of(self.model_)  # blocks of rows are checked when they are read
+        arrays[WITNESS] = witness_of(self.model_)
         write_record(path, header, arrays, kind="model")
 
     def _adopt(

@@ -77,7 +77,8 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         if self._predictive.decides_by_mean:
             positive = self._predictive.is_positive(marginals(self, X, with_variance=False))
             return self.classes_[positive.astype(np.intp)]
-        return self.classes_[np.argmax(self.predict_proba(X), axis=1)]
+        found = marginals(self, X)
+        return self.classes_[self._predictive.decided(found, self._predictive.log_probabilities(found))]
 
     def predict_proba(self, X: Any) -> Any:
         """Probability of every class, in the order of ``classes_``; a Dask array for a Dask array."""
@@ -159,6 +160,6 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
 def _class_columns(predictive: ClassPredictive, marginals: Marginals) -> Mapping[str, Array]:
     log_probabilities = predictive.log_probabilities(marginals)
     return {
-        "label": np.argmax(log_probabilities, axis=1).astype(np.int32),
+        "label": predictive.decided(marginals, log_probabilities).astype(np.int32),
         "probability": np.exp(log_probabilities).astype(np.float32),
     }

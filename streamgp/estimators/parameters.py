@@ -80,7 +80,8 @@ class StreamGPParameters(BaseEstimator):  # type: ignore[misc]
         Rows held out to stop early, or to choose the approximation. None: min(5 %, 10000) of them,
         stratified; none for "pass" and "fpass" with "ep", and for "local". False: none.
     max_seconds : float, optional
-        Time after which every stage ends with its current step; ``history_`` says what was left out.
+        Where methods are left open, those that would take longer by a rough estimate are not tried, and
+        ``recipe_`` names them. Every stage ends with its current step once the time has passed.
     random_state : int, RandomState or None
         Source of all random draws.
     client : distributed.Client, optional

@@ -41,7 +41,7 @@ class ClassEvaluation(Visitor[ClassScore]):
         assert block.targets is not None
         log_p = self.predictive.log_probabilities(block.marginals)
         p, truth, every = np.exp(log_p), block.targets.astype(np.intp), np.arange(block.rows)
-        guess = np.argmax(log_p, axis=1)
+        guess = self.predictive.decided(block.marginals, log_p)
         confidence = p[every, guess]
         bin_ = np.clip((confidence * CONFIDENCE_BINS).astype(np.intp), 0, CONFIDENCE_BINS - 1)
 

@@ -43,10 +43,11 @@ Assign = Callable[[Array], Assigned]
 
 
 class Counted(NamedTuple):
-    """Rows of each centre, and offers to it: (spans, m) each, one line a span."""
+    """Rows of each centre, and offers to it, (m,) each; over how many runs."""
 
     own: IntArray
     offers: IntArray
+    runs: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,10 +95,10 @@ class WriteRuns(Visitor[Any]):
         return [_Piece(block.stored[kept], block.targets[kept], block.start + kept, assigned)]
 
     def merge(self, earlier: Any, later: Any) -> Any:
-        """Pieces of a span side by side; counts of spans one below the other."""
+        """Pieces of a span side by side; counts of spans added up."""
         if isinstance(earlier, list):
             return earlier + later
-        return Counted(*(np.concatenate(pair) for pair in zip(earlier, later, strict=True)))
+        return Counted(*(one + other for one, other in zip(earlier, later, strict=True)))
 
     def finish(self, span: Span, total: list[_Piece]) -> Counted:
         """Write the run; its counts are left to return."""
@@ -124,7 +125,7 @@ class WriteRuns(Visitor[Any]):
             "offer_starts": np.concatenate([[0], np.cumsum(offered)]),
         }
         self._write(span, total, before, place, arrays)
-        return Counted(own[None], offered[None])
+        return Counted(own, offered, 1)
 
     def _write(
         self, span: Span, total: list[_Piece], before: IntArray, place: IntArray, arrays: dict[str, Array]
@@ -161,8 +162,8 @@ class Collect:
     """All that the tasks of the second round share.
 
     ``slices`` (blocks + 1,): first places of blocks where all rows are ordered by centre, then by number;
-    ``centre_of`` (blocks,): the centre that a block is (a part) of; ``before`` (spans, m): rows of a centre
-    in earlier spans; ``firsts`` (m,): first places of centres in that order.
+    ``centre_of`` (blocks,): the centre that a block is (a part) of; ``firsts`` (m,): first places of centres
+    in that order; ``n_runs``: how many runs there are.
     """
 
     folder: Path
@@ -170,21 +171,21 @@ class Collect:
     table: BlockTable
     slices: IntArray
     centre_of: IntArray
-    before: IntArray
     firsts: IntArray
+    n_runs: int
 
-    def homes(self, run: dict[str, Array], span: int, places: IntArray) -> IntArray:
-        """Where rows of a run, given by their places in it, lie among the blocks' own rows."""
-        centres = np.searchsorted(run["starts"], places, side="right") - 1
-        ranks = self.before[span, centres] + places - run["starts"][centres]
-        ordered = self.firsts[centres] + ranks
+    def homes(self, ordered: IntArray) -> IntArray:
+        """Where rows lie among the blocks' own, from their places in the order by centre."""
         block = np.searchsorted(self.slices, ordered, side="right") - 1
         homes: IntArray = self.table.starts[block] + ordered - self.slices[block]
         return homes
 
 
 def collect_group(shared: Collect, group: int) -> int:
-    """Write one group of blocks from all runs: the task of the second round; the rows that it has."""
+    """Write one group of blocks from all runs: the task of the second round; the rows that it has.
+
+    Centres of a group follow each other, so each run has its rows, and what was offered, in one stretch.
+    """
     table, store = shared.table, shared.store
     size, start = table.group_rows, group * table.group_rows
     n_features, dtype = store.arrays["features"].shape[1], store.arrays["features"].dtype
@@ -199,10 +200,10 @@ def collect_group(shared: Collect, group: int) -> int:
     }
     out["halo_homes"] = np.zeros(size, np.int64)
     blocks = table.blocks_of(group)
-    runs = [_open_run(shared.folder, number) for number in range(len(shared.before))]
-    for block in blocks:
-        _collect_own(shared, runs, block, start, out)
-        _collect_halo(shared, runs, block, start, out)
+    runs = [_open_run(shared.folder, number) for number in range(shared.n_runs)]
+    centres = np.arange(shared.centre_of[blocks.start], shared.centre_of[blocks.stop - 1] + 1)
+    _collect_own(shared, runs, centres, start, out)
+    _collect_halos(shared, runs, blocks, centres, start, out)
     for name, array in out.items():
         store.arrays[name][start : start + size] = array
     return int(table.counts[blocks.start : blocks.stop].sum())
@@ -210,49 +211,90 @@ def collect_group(shared: Collect, group: int) -> int:
 
 def _open_run(folder: Path, number: int) -> dict[str, Array]:
     path = run_folder(folder, number)
-    wide = {"features": np.load(path / "features.npy", mmap_mode="r")}
-    return wide | {name: np.load(path / f"{name}.npy", mmap_mode="r") for name in RUN_ARRAYS[1:]}
+    return {name: np.load(path / f"{name}.npy", mmap_mode="r") for name in RUN_ARRAYS}
+
+
+def _before(runs: list[dict[str, Array]], centres: IntArray) -> IntArray:
+    """Rows of centres in earlier runs: (runs, centres)."""
+    counts = np.array([run["starts"][centres + 1] - run["starts"][centres] for run in runs])
+    before: IntArray = np.cumsum(counts, axis=0) - counts
+    return before
 
 
 def _collect_own(
-    shared: Collect, runs: list[dict[str, Array]], block: int, start: int, out: dict[str, Array]
+    shared: Collect, runs: list[dict[str, Array]], centres: IntArray, start: int, out: dict[str, Array]
 ) -> None:
-    centre = int(shared.centre_of[block])
-    first = int(shared.slices[block] - shared.firsts[centre])
-    last = first + int(shared.table.counts[block])
-    to = int(shared.table.starts[block]) - start - first
-    for span, run in enumerate(runs):
-        here, begun = int(run["starts"][centre]), int(shared.before[span, centre])
-        count = int(run["starts"][centre + 1]) - here
-        low, high = max(first, begun), min(last, begun + count)
-        if low < high:
-            source = slice(here + low - begun, here + high - begun)
-            for name in ("features", "targets", "numbers"):
-                out[name][to + low : to + high] = run[name][source]
-
-
-def _collect_halo(
-    shared: Collect, runs: list[dict[str, Array]], block: int, start: int, out: dict[str, Array]
-) -> None:
-    """The rows of least margin that were offered to the block's centre; of equal ones the lowest numbers."""
-    table, centre, wanted = shared.table, int(shared.centre_of[block]), int(shared.table.halo_counts[block])
-    if wanted == 0:
-        return
-    spans, places, margins, numbers = [], [], [], []
-    for span, run in enumerate(runs):
-        offers = slice(int(run["offer_starts"][centre]), int(run["offer_starts"][centre + 1]))
-        place = np.asarray(run["offered"][offers])
-        spans.append(np.full(len(place), span))
-        places.append(place)
-        margins.append(np.asarray(run["margins"][offers]))
-        numbers.append(np.asarray(run["numbers"][place]))
-    columns = [np.concatenate(column) for column in (spans, places, margins, numbers)]
-    best = np.lexsort((columns[3], columns[2]))[:wanted]
-    chosen_spans, chosen = columns[0][best], columns[1][best]
-    to = int(table.halo_starts[block]) - start
-    for span in np.unique(chosen_spans).tolist():
-        inside = np.flatnonzero(chosen_spans == span)
-        run, source = runs[span], chosen[inside]
+    """All rows of consecutive centres, but those of parts of centres that other groups have."""
+    before = _before(runs, centres)
+    for run, earlier in zip(runs, before, strict=True):
+        starts = np.asarray(run["starts"][centres[0] : centres[-1] + 2])
+        counts, source = np.diff(starts), slice(int(starts[0]), int(starts[-1]))
+        within = np.arange(source.start, source.stop) - np.repeat(starts[:-1], counts)
+        to = shared.homes(within + np.repeat(shared.firsts[centres] + earlier, counts)) - start
+        inside = (to >= 0) & (to < shared.table.group_rows)
         for name in ("features", "targets", "numbers"):
-            out[f"halo_{name}"][to + inside] = run[name][source]
-        out["halo_homes"][to + inside] = shared.homes(run, span, source)
+            out[name][to[inside]] = run[name][source][inside]
+
+
+class _Offers(NamedTuple):
+    """Rows offered to the centres of a group: their run, place there, number; the centre, the margin."""
+
+    runs: IntArray
+    places: IntArray
+    numbers: IntArray
+    centres: IntArray
+    margins: FloatArray
+
+
+def _collect_halos(
+    shared: Collect,
+    runs: list[dict[str, Array]],
+    blocks: range,
+    centres: IntArray,
+    start: int,
+    out: dict[str, Array],
+) -> None:
+    """The rows of least margin that were offered to a block's centre; of equal ones the lowest numbers."""
+    offers = _offers(runs, centres)
+    order = np.lexsort((offers.numbers, offers.margins, offers.centres))
+    first = np.searchsorted(offers.centres[order], shared.centre_of[blocks.start : blocks.stop])
+    starts, counts = (
+        column[blocks.start : blocks.stop] for column in (shared.table.halo_starts, shared.table.halo_counts)
+    )
+    chosen = order[
+        np.concatenate([np.arange(count) + begin for begin, count in zip(first, counts, strict=True)])
+    ]
+    to = np.concatenate(
+        [np.arange(count) + begin for begin, count in zip(starts - start, counts, strict=True)]
+    )
+    for number in np.unique(offers.runs[chosen]).tolist():
+        inside = np.flatnonzero(offers.runs[chosen] == number)
+        source = offers.places[chosen[inside]]
+        for name in ("features", "targets", "numbers"):
+            out[f"halo_{name}"][to[inside]] = runs[number][name][source]
+    out["halo_homes"][to] = _homes(shared, runs, offers.runs[chosen], offers.places[chosen])
+
+
+def _offers(runs: list[dict[str, Array]], centres: IntArray) -> _Offers:
+    """What all runs offer to consecutive centres."""
+    parts = []
+    for number, run in enumerate(runs):
+        starts = np.asarray(run["offer_starts"][centres[0] : centres[-1] + 2])
+        source = slice(int(starts[0]), int(starts[-1]))
+        places = np.asarray(run["offered"][source])
+        to = np.repeat(centres, np.diff(starts))
+        part = (np.full(len(places), number), places, run["numbers"][places], to, run["margins"][source])
+        parts.append(part)
+    return _Offers(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+def _homes(shared: Collect, runs: list[dict[str, Array]], numbers: IntArray, places: IntArray) -> IntArray:
+    """Where rows, given by run and place there, lie among the blocks' own rows."""
+    centres, within = np.empty_like(places), np.empty_like(places)
+    for number in np.unique(numbers).tolist():
+        inside, starts = numbers == number, runs[number]["starts"]
+        centres[inside] = np.searchsorted(starts, places[inside], side="right") - 1
+        within[inside] = places[inside] - starts[centres[inside]]
+    present, column = np.unique(centres, return_inverse=True)
+    before = _before(runs, present) if len(present) else np.zeros((len(runs), 0), np.int64)
+    return shared.homes(shared.firsts[centres] + before[numbers, column] + within)

@@ -5,18 +5,25 @@ from __future__ import annotations
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable
+from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
 from dask.base import is_dask_collection
 from distributed import WorkerPlugin
+from distributed.client import ClosedClientError
+from distributed.comm import CommClosedError
 from threadpoolctl import threadpool_limits
 
 from streamgp.budget import return_large_allocations
+from streamgp.errors import ClusterError
 from streamgp.passes.threads import Advance
 
 T = TypeVar("T")
+
+_LOST = (CommClosedError, ClosedClientError, CancelledError)
+"""What a client says when its scheduler is gone, and when another one has taken its place."""
 
 
 class WorkerSetup(WorkerPlugin):  # type: ignore[misc]
@@ -53,6 +60,22 @@ class Cluster:
         merge: Callable[[T, T], T],
     ) -> T:
         """Fold on the workers; partial results are merged here, in order."""
+        try:
+            return self._folded(function, shared, items, merge)
+        except _LOST as error:
+            told = f"{type(error).__name__}: {error}".splitlines()[0]
+            raise ClusterError(
+                f"the scheduler of the cluster was lost in the middle of a pass ({told}); start it "
+                f"again and give client= a new client: a fit with the same checkpoint= goes on where it was"
+            ) from error
+
+    def _folded(
+        self,
+        function: Callable[..., T],
+        shared: Any,
+        items: Iterable[tuple[Any, ...]],
+        merge: Callable[[T, T], T],
+    ) -> T:
         self.client.register_plugin(WorkerSetup())
         common = self._ship_once(shared)
         queue, flight, window = iter(items), deque[Any](), self._window()

@@ -58,7 +58,7 @@ def check_model_record(header: Mapping[str, Any], arrays: Arrays) -> None:
         mean_scale, _, variance_scale, _ = _numbers(calibration, 4, "calibrations")
         _require(mean_scale > 0 and variance_scale >= 0, f"the calibration of head {number} is not positive")
     if "local" in header:
-        _check_local(header["local"])
+        _check_local(header["local"], n_heads, features, arrays)
     else:
         _check_heads(header, arrays, features[0])
     likelihoods = header["likelihoods"]
@@ -87,13 +87,44 @@ def _check_heads(header: Mapping[str, Any], arrays: Arrays, n_inputs: int) -> No
         _check_head(number, place, header, arrays, n_inputs)
 
 
-def _check_local(local: Any) -> None:
-    """Refuse numbers of local blocks that cannot be."""
+def _check_local(local: Any, n_heads: int, inducing: tuple[int, ...], arrays: Mapping[str, Any]) -> None:
+    """Refuse local blocks whose numbers cannot be, or that do not lie within the rows that are stored."""
     [jitter] = _numbers([local["jitter"]], 1, "jitter")
     counts = [local["neighbours"], local["group_rows"]]
     _require(
         jitter >= 0 and all(type(count) is int and count >= 1 for count in counts), f"local is {local!r}"
     )
+    size, p = inducing
+    for name, axes in _LOCAL_HEADS.items():
+        for number in range(n_heads):
+            found = _shape(arrays, f"heads/{number}/{name}", axes, "f")
+            _require(found == (size,) * axes, f"{name} of head {number} does not fit the inducing inputs")
+    _require(_shape(arrays, "whitening", 2, "f") == (size, size), "whitening is not square")
+    blocks = _shape(arrays, "table/centres", 2, "f")
+    _require(blocks[0] > 0 and blocks[1] == p, "centres have not one number for each feature")
+    _require(_shape(arrays, "table/scale", 1, "f") == (p,), "table/scale has not one number for each feature")
+    places = _stored_rows(arrays, n_heads, p)
+    for starts, lengths in (("starts", "counts"), ("halo_starts", "halo_counts")):
+        ends = [_shape(arrays, f"table/{name}", 1, "iu") for name in (starts, lengths)]
+        _require(ends == [blocks[:1]] * 2, f"{starts} and {lengths} are not one for each block")
+        first, length = arrays[f"table/{starts}"], arrays[f"table/{lengths}"]
+        inside = (first >= 0) & (length >= 0) & (first <= places) & (length <= places - first)
+        _require(bool(np.all(inside)), "a block lies outside of the rows that are stored")
+
+
+_LOCAL_HEADS = {"spread": 2, "projected_targets": 1, "inducing_mean": 1}
+"""Arrays of a head of local blocks, and how many axes each has; all are as long as the inducing inputs."""
+
+
+def _stored_rows(arrays: Mapping[str, Any], n_heads: int, n_features: int) -> int:
+    """How many places for rows there are, own and of halos alike."""
+    axes = {"features": (n_features,), "sites": (n_heads, 2), "numbers": ()}
+    axes |= {f"halo_{name}": axes[name] for name in ("features", "sites")}
+    shapes = {name: tuple(arrays[f"blocks/{name}"].shape) for name in axes}
+    places = shapes["features"][0]
+    for name, form in axes.items():
+        _require(shapes[name] == (places, *form), f"blocks/{name} has shape {shapes[name]}")
+    return int(places)
 
 
 def check_history(header: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import logsumexp
 
-from streamgp.arrays import BoolArray, FloatArray
+from streamgp.arrays import BoolArray, FloatArray, IntArray
 from streamgp.data import RealTargets
 from streamgp.likelihoods import Gaussian, JointLikelihood, Likelihood, Logit, Probit
 from streamgp.posterior.calibration import Calibration
@@ -44,6 +44,17 @@ class ClassPredictive:
         assert isinstance(likelihood, Probit | Logit)
         positive: BoolArray = marginals.mean[:, 0] + likelihood.bias > 0.0
         return positive
+
+    def decided(self, marginals: Marginals, log_probabilities: FloatArray) -> IntArray:
+        """Number of the class that is predicted for each row, the first of equals.
+
+        Of two classes the sign of the mean decides: their probabilities can be equal when rounded.
+        Shapes: marginals (c, heads), log_probabilities (c, classes) → (c,).
+        """
+        if self.decides_by_mean:
+            return self.is_positive(marginals).astype(np.int64)
+        largest: IntArray = np.argmax(log_probabilities, axis=1)
+        return largest
 
     def log_probabilities(self, marginals: Marginals) -> FloatArray:
         """Log probability of every class.  Shapes: marginals (c, heads) → (c, classes)."""

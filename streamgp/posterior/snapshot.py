@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -85,6 +85,9 @@ class Snapshot:
     kernel: Kernel
     active_inputs: Array
     heads: tuple[Head, ...]
+
+    witness_rows: ClassVar[int] = 16
+    """Active inputs asked about when a saved model is checked; of every head some."""
 
     @property
     def dtype(self) -> np.dtype[Any]:

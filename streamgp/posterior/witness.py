@@ -9,13 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from streamgp.arrays import Array, FloatArray
-from streamgp.errors import ModelFileError
+from streamgp.errors import ModelFileError, ParameterError
 from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import RealPredictive
+from streamgp.posterior.snapshot import Marginals
 
 WITNESS = "witness"
-ROWS = 16
-"""Active inputs of the model that are asked about; of every head some."""
 TOLERANCE = 1e-3
 """Of float32 on another processor, relative to the size of a prediction."""
 
@@ -25,17 +24,25 @@ def witness_of(model: Model) -> FloatArray:
 
     Shapes: (rows, 2 heads + classes), or (rows, 4) for real targets: latent marginals, then predictions.
     """
-    inputs = model.snapshot.active_inputs
-    chosen = np.linspace(0, len(inputs) - 1, min(ROWS, len(inputs))).astype(np.intp)
+    inputs, most = model.snapshot.active_inputs, model.snapshot.witness_rows
+    chosen = np.linspace(0, len(inputs) - 1, min(most, len(inputs))).astype(np.intp)
     shift = 0.1 * (1 + np.arange(inputs.shape[1]) % 3)
     rows = np.ascontiguousarray(inputs[chosen] + shift.astype(inputs.dtype), inputs.dtype)
     marginals = model.snapshot.marginals(rows)
     assert marginals.variance is not None
     if isinstance(model.predictive, RealPredictive):
-        predicted = np.column_stack(model.predictive.predict(marginals))
+        predicted = _predicted(model.predictive, marginals)
     else:
         predicted = model.predictive.log_probabilities(marginals)
     return np.column_stack([marginals.mean, marginals.variance, predicted])
+
+
+def _predicted(predictive: RealPredictive, marginals: Marginals) -> FloatArray:
+    """Mean and standard deviation of targets; a likelihood that knows none of them has only marginals."""
+    try:
+        return np.column_stack(predictive.predict(marginals))
+    except ParameterError:
+        return np.empty((len(marginals.mean), 0))
 
 
 def check_witness(model: Model, arrays: dict[str, Array]) -> None:

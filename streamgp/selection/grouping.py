@@ -13,17 +13,24 @@ docs/decisions.md.
 
 from __future__ import annotations
 
+import heapq
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from streamgp.arrays import Array, BoolArray, FloatArray, IntArray
-from streamgp.passes.nearest import Nearest, nearest_centres, tile_rows
+from streamgp.passes.nearest import Nearest, centre_tree, nearest_centres, tile_rows
 from streamgp.passes.regroup import Assigned
 from streamgp.selection.centres import cluster_centres
 
 LLOYD_STEPS = 10
+MOST_AT_ONCE = 512
+"""Centres that one level of k-means looks for; more are looked for within clusters."""
+ROWS_PER_CENTRE = 16
+"""Rows of a sample for each centre, where memory allows: what is not sampled cannot be split by nearness."""
 BLOCK_ROWS = 500
 """Rows of a block where nothing else is asked for."""
 ONE_BLOCK = 1000
@@ -64,9 +71,18 @@ class Regrouped(NamedTuple):
 def kmeans(rows: Array, count: int, steps: int = LLOYD_STEPS) -> FloatArray:
     """Centres of clusters by Lloyd's algorithm, from the first rows, which should be in random order.
 
-    Shapes: rows (n, p) → (m, p), m = min(count, distinct rows among the first).  Cost: 2 n m p flops a step.
+    Many centres are found on two levels: √count clusters first, then in each its share of centres.
+    Shapes: rows (n, p) → (m, p), m = min(count, distinct rows among the first).
+    Cost: 2 n m p flops a step, 4 n √m p where there are two levels.
     """
-    return cluster_centres(rows, np.unique(rows[:count], axis=0), steps)
+    if count <= MOST_AT_ONCE:
+        return cluster_centres(rows, np.unique(rows[:count], axis=0), steps)
+    coarse = kmeans(rows, min(MOST_AT_ONCE, round(np.sqrt(count))), steps)
+    labels = nearest_centres(rows, coarse).labels[:, 0]
+    members = np.split(np.argsort(labels, kind="stable"), np.cumsum(block_counts(labels, len(coarse)))[:-1])
+    shares = (max(1, round(count * len(own) / len(rows))) for own in members)
+    found = [kmeans(rows[own], share, steps) for own, share in zip(members, shares, strict=True) if len(own)]
+    return np.concatenate(found)
 
 
 def block_counts(labels: IntArray, n_centres: int) -> IntArray:
@@ -90,12 +106,15 @@ def regroup(
     merged_centres, merged_counts, origin = _merge_tiny(centres, counts, sizes)
     found: list[FloatArray] = []
     split = 0
+    homes = origin[sample_labels]
+    by_home = np.argsort(homes, kind="stable")
+    first = np.searchsorted(homes[by_home], np.arange(len(merged_centres) + 1))
     for number, (centre, count) in enumerate(zip(merged_centres, merged_counts, strict=True)):
         parts = -(-int(count) // sizes.target)
         if count <= sizes.most or parts < 2:
             found.append(centre[None])
             continue
-        rows = sample[origin[sample_labels] == number]
+        rows = sample[by_home[first[number] : first[number + 1]]]
         # More centres than a handful of rows each would be noise.
         pieces = kmeans(rows, min(parts, max(1, len(rows) // 4))) if len(rows) else centre[None]
         found.append(pieces if len(pieces) > 1 else centre[None])
@@ -159,10 +178,15 @@ class AssignRows:
     scale: FloatArray
     limits: FloatArray | None = None
 
+    @cached_property
+    def tree(self) -> cKDTree | None:
+        """Made once in a process, for all its tasks."""
+        return centre_tree(self.centres)
+
     def __call__(self, features: Array) -> Assigned:
         """Centres and offers of standardised rows."""
         count = 1 if self.limits is None else NEAR_CENTRES
-        nearest = nearest_centres(features / self.scale, self.centres, count)
+        nearest = nearest_centres(features / self.scale, self.centres, count, self.tree)
         if self.limits is None:
             nothing = np.zeros(0, np.int64)
             return Assigned(nearest.labels[:, 0], nothing, nothing, np.zeros(0))
@@ -194,10 +218,12 @@ def _merge_tiny(centres: FloatArray, counts: IntArray, sizes: Sizes) -> tuple[Fl
     moved, size = centres.astype(np.float64, copy=True), counts.copy()
     home = np.arange(len(centres))
     alive = np.ones(len(centres), bool)
-    tiny = set(np.flatnonzero(size < sizes.least).tolist())
-    while tiny and alive.sum() > 1:
-        one = min(tiny, key=lambda j: (size[j], j))
-        tiny.discard(one)
+    tiny = [(int(size[j]), j) for j in np.flatnonzero(size < sizes.least).tolist()]
+    heapq.heapify(tiny)
+    while tiny:
+        count, one = heapq.heappop(tiny)
+        if not alive[one] or count != size[one]:
+            continue  # merged away, or larger by now
         can_take = alive & (size + size[one] <= sizes.most)
         can_take[one] = False
         if not can_take.any():
@@ -209,8 +235,8 @@ def _merge_tiny(centres: FloatArray, counts: IntArray, sizes: Sizes) -> tuple[Fl
         size[other] += size[one]
         alive[one] = False
         home[home == one] = other
-        if size[other] >= sizes.least:
-            tiny.discard(other)
+        if size[other] < sizes.least:
+            heapq.heappush(tiny, (int(size[other]), other))
     place = np.cumsum(alive) - 1
     return moved[alive], size[alive], place[home]
 

@@ -16,6 +16,8 @@ from streamgp.likelihoods import Likelihood
 from streamgp.selection import Kmeans, Random
 from streamgp.settings import FITC, FitSettings, Local
 
+CONSTANT, LINE, INDUCING, BLOCKS = "constant", "linear model", "inducing inputs", "local blocks"
+"""Names of the methods, for people."""
 MOST_INDUCING = 2000
 ROWS_PER_INDUCING = 3
 MOST_KERNEL_ENTRIES = 10**10
@@ -24,9 +26,9 @@ FEWEST_LARGE = 1000
 """Inducing inputs that even the largest data get."""
 LOCAL_INDUCING = 300
 """Inducing inputs beside local blocks, which do most of the work."""
-MOST_LOCAL_FEATURES = 60
-"""Features up to which near rows are taken to tell more than far ones."""
-MOST_LOCAL_CLASSES = 30
+MOST_LOCAL_FEATURES, MOST_LOCAL_PIXELS = 300, 60
+"""Features up to which near rows may tell more than far ones: few of them can matter, but many pixels do."""
+MOST_LOCAL_CLASSES = 12
 MOST_LINEAR = 1000
 """Features up to which a linear model is tried."""
 KEPT_SHARE = 0.5
@@ -40,6 +42,7 @@ class Shape:
     n_rows: int
     n_features: int
     n_classes: int
+    has_common_scale: bool = False
 
 
 class Method(NamedTuple):
@@ -80,8 +83,8 @@ def candidates(settings: FitSettings, shape: Shape) -> tuple[Candidate, ...]:
 
 def worth_trying(options: Sequence[Candidate], shape: Shape) -> list[Candidate]:
     """The candidates that a trial compares: blocks of real targets contain their inducing inputs."""
-    contained = shape.n_classes == 0 and any(option.name == "local blocks" for option in options)
-    return [option for option in options if not (contained and option.name == "inducing inputs")]
+    contained = shape.n_classes == 0 and any(option.name == BLOCKS for option in options)
+    return [option for option in options if not (contained and option.name == INDUCING)]
 
 
 def with_size(settings: FitSettings, shape: Shape) -> FitSettings:
@@ -95,11 +98,17 @@ def with_size(settings: FitSettings, shape: Shape) -> FitSettings:
     return replace(settings, n_active=min(size, shape.n_rows), size_is_open=False)
 
 
+def _constant(settings: FitSettings, shape: Shape) -> FitSettings:
+    """The same for every row: shares of classes, or mean and variance; it is what others must beat."""
+    chosen = replace(settings, kernel=Constant(1.0), selection=Random(), n_active=1, size_is_open=False)
+    return _inducing(chosen, shape)
+
+
 def _linear(settings: FitSettings, shape: Shape) -> FitSettings:
     """A linear function of the features; as many random inducing rows as it has coefficients hold it."""
     chosen = replace(
         settings,
-        kernel=Constant(1.0) + Linear(1.0),
+        kernel=Constant(1.0) + Linear(1.0 / shape.n_features),
         selection=Random(),
         n_active=min(shape.n_features + 1, shape.n_rows),
         size_is_open=False,
@@ -131,8 +140,8 @@ def _blocks(settings: FitSettings, shape: Shape) -> FitSettings:
 
 def _can_be_local(settings: FitSettings, shape: Shape) -> bool:
     weighted = settings.sample_weight is not None or settings.class_weight is not None
-    narrow = shape.n_features <= MOST_LOCAL_FEATURES and shape.n_classes <= MOST_LOCAL_CLASSES
-    return narrow and not weighted
+    widest = MOST_LOCAL_PIXELS if shape.has_common_scale else MOST_LOCAL_FEATURES
+    return shape.n_features <= widest and shape.n_classes <= MOST_LOCAL_CLASSES and not weighted
 
 
 def _can_be_joint(settings: FitSettings, shape: Shape) -> bool:
@@ -141,11 +150,17 @@ def _can_be_joint(settings: FitSettings, shape: Shape) -> bool:
 
 METHODS = (
     Method(
-        "linear model",
+        CONSTANT,
+        lambda settings, shape: settings.kernel is None,
+        _constant,
+        lambda settings, shape: True,
+    ),
+    Method(
+        LINE,
         lambda settings, shape: settings.kernel is None and shape.n_features <= MOST_LINEAR,
         _linear,
         lambda settings, shape: True,
     ),
-    Method("inducing inputs", lambda settings, shape: True, _inducing, _can_be_joint),
-    Method("local blocks", _can_be_local, _blocks, lambda settings, shape: False),
+    Method(INDUCING, lambda settings, shape: True, _inducing, _can_be_joint),
+    Method(BLOCKS, _can_be_local, _blocks, lambda settings, shape: False),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 import platform
 import time
 from contextlib import ExitStack
@@ -75,7 +76,10 @@ def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
         if settings.method_is_open or settings.size_is_open:
             identity = {"data": _data_identity(prepared), "parameters": _parameter_identity(settings)}
             planned = partial(plan_fit, rows, heads=n_heads(prepared.targets))
-            settings, trial = settle(prepared, plan, settings, identity, fit, planned)
+            left = math.inf
+            if settings.max_seconds is not None:
+                left = max(0.0, settings.max_seconds - (time.monotonic() - started))
+            settings, trial = settle(prepared, plan, settings, identity, fit, planned, left)
             plan = planned(settings)
             logger.info("memory plan\n%s", plan)
             prepared = replace(prepared, rows=rows.cut(plan.span_rows))

@@ -10,6 +10,7 @@ import numpy as np
 
 from streamgp.arrays import FloatArray, IntArray
 from streamgp.passes.block_store import BlockTable, create_blocks, pack
+from streamgp.passes.candidates import PickRows
 from streamgp.passes.nearest import nearest_centres
 from streamgp.passes.regroup import Collect, Counted, CountRows, WriteRuns, collect_group
 from streamgp.passes.run import run_tasks
@@ -17,6 +18,7 @@ from streamgp.selection.centres import metric
 from streamgp.selection.grouping import (
     GENEROSITY,
     NEAR_CENTRES,
+    ROWS_PER_CENTRE,
     AssignRows,
     Sizes,
     balanced_centres,
@@ -24,12 +26,15 @@ from streamgp.selection.grouping import (
     regroup,
     slices,
 )
+from streamgp.selection.keys import key_bounds
 from streamgp.settings import Local
 from streamgp.training.codec import record
 from streamgp.training.local import LocalSweeps
 from streamgp.training.problem import Problem
 from streamgp.training.stage import Draft, Save, Stage
 
+GROUPING = 1_000_000
+"""Purpose of the random keys of rows that are grouped by: no step of a selection has this number."""
 COUNTING_PASSES = 2
 """Rounds of counting all rows and splitting or merging centres, where the sample is not all there is."""
 
@@ -76,6 +81,7 @@ def group_rows(settings: Local) -> Stage:
         sizes = table.counts
         told = {
             "blocks": table.n_blocks,
+            "cut": table.n_blocks - int(np.count_nonzero(own.counted.own)),
             "block_rows": [int(sizes.min()), float(np.median(sizes)), int(sizes.max())],
         }
         return draft, None, told
@@ -87,7 +93,7 @@ def _centres(problem: Problem, draft: Draft) -> Grouping:
     """Centres of the sample's clusters, split and merged until all rows have blocks of the wanted sizes."""
     sizes, scale = problem.plan.block_sizes, metric(draft.kernel, problem.n_features)
     n_rows = problem.n_rows - len(problem.excluded)
-    sample = problem.inputs(problem.sample.features[problem.sample_order()]) / scale
+    sample = _sample(problem, n_rows) / scale
     if n_rows <= sizes.target:
         return Grouping(sample.mean(axis=0)[None], scale, np.full(1, -1.0))
     centres = balanced_centres(sample, n_rows, sizes)
@@ -95,6 +101,27 @@ def _centres(problem: Problem, draft: Draft) -> Grouping:
         centres = _counted_centres(problem, centres, scale, sample, sizes)
     nearest = nearest_centres(sample, centres, NEAR_CENTRES)
     return Grouping(centres, scale, halo_limits(nearest, len(centres), GENEROSITY))
+
+
+def _sample(problem: Problem, n_rows: int) -> FloatArray:
+    """Rows in random order, as the model sees them: more than the sample where so many blocks need them.
+
+    A large part of a store may lie where the sample has a handful of rows: blocks there could not be divided
+    by nearness.
+    """
+    wanted = ROWS_PER_CENTRE * n_rows // problem.plan.block_sizes.target
+    # Stored twice while pools are merged, and four times in float64: k-means and its clusters.
+    row_bytes = 4 * 8 * problem.n_features + 2 * problem.prepared.rows.feature_bytes() + 64
+    size = min(n_rows, wanted, problem.plan.free_bytes // (2 * row_bytes))
+    if problem.holds_all_rows or size <= len(problem.sample.rows):
+        inputs: FloatArray = problem.inputs(problem.sample.features[problem.sample_order()])
+        return inputs
+    quota = np.array([size])
+    bounds = key_bounds(quota, np.array([problem.n_rows]))
+    visitor = PickRows(problem.row_keys(GROUPING), quota, bounds, excluded=problem.excluded)
+    pool = visitor.pooled(problem.run_pass(visitor, np.float32, "rows to group by"))
+    drawn: FloatArray = problem.inputs(pool.features[np.argsort(pool.keys, kind="stable")])
+    return drawn
 
 
 def _counted_centres(
@@ -125,14 +152,14 @@ def _write_blocks(problem: Problem, own: Grouping) -> BlockTable:
     """The block store from the runs, which are removed."""
     assert problem.scratch is not None
     assert own.counted is not None
-    counts = own.counted.own.sum(axis=0)
+    counts = own.counted.own
     cuts, centre_of = _blocks_of_centres(counts, problem.plan.block_sizes.most)
     table = _table(problem, own, np.diff(cuts), centre_of)
     features = problem.prepared.rows.features
     store = create_blocks(problem.scratch.blocks, table, problem.n_features, features.dtype, problem.n_heads)
-    before = np.cumsum(own.counted.own, axis=0) - own.counted.own
     firsts = np.cumsum(counts) - counts
-    shared = Collect(problem.scratch.runs, store, table, cuts, centre_of, before, firsts)
+    runs = problem.scratch.runs
+    shared = Collect(runs, store, table, cuts, centre_of, firsts, own.counted.runs)
     run_tasks(
         collect_group,
         shared,
@@ -158,7 +185,7 @@ def _table(problem: Problem, own: Grouping, sizes: IntArray, centre_of: IntArray
     assert own.centres is not None
     assert own.scale is not None
     size = max(problem.plan.group_rows, int(sizes.max()))
-    halo = np.minimum(own.counted.offers.sum(axis=0)[centre_of], sizes)
+    halo = np.minimum(own.counted.offers[centre_of], sizes)
     starts = pack(sizes, size)
     # A halo is no larger than its block: packed alike, halos fit into groups of the same size.
     groups = starts // size

@@ -7,6 +7,7 @@ from typing import Any
 
 DENSITIES = ("held_out_log_density", "log_density", "left_out_log_density")
 """Names of the mean log density of rows that were not learned from."""
+SUMMED = ("seconds", "rows_read", "pass_seconds")
 EVIDENCES = ("log_evidence", "log_evidence_all", "log_evidence_active")
 
 
@@ -31,16 +32,21 @@ def n_active(entry: Mapping[str, Any]) -> int | None:
     return None if found is None else int(max(found) if isinstance(found, list | tuple) else found)
 
 
+def active_points(history: Sequence[Mapping[str, Any]]) -> int:
+    """Active rows or inducing inputs that a fit ended with."""
+    return next((found for found in map(n_active, reversed(history)) if found is not None), 0)
+
+
 def by_stage(history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """One record for each stage of a history: steps, seconds, rows read, what it led to."""
     stages: list[dict[str, Any]] = []
     for entry in history:
         if not stages or stages[-1]["stage"] != entry["stage"]:
-            stages.append({"stage": entry["stage"], "steps": 0, "seconds": 0.0, "rows_read": 0})
+            stages.append({"stage": entry["stage"], "steps": 0, **dict.fromkeys(SUMMED, 0)})
         stage = stages[-1]
         stage["steps"] += 1
-        stage["seconds"] += entry["seconds"]
-        stage["rows_read"] += entry.get("rows_read", 0)
+        for name in SUMMED:
+            stage[name] += entry.get(name, 0)
         for name, found in (("n_active", n_active(entry)), ("log_density", held_out_log_density(entry))):
             if found is not None:
                 stage[name] = found

@@ -43,8 +43,18 @@ def logged(
     return EvaluationLog(objective, evaluations or None, on_evaluation=lambda log: save(log.arrays()))
 
 
-class _OutOfTimeError(Exception):
-    """Ends an optimisation between two evaluations."""
+class OutOfTimeError(Exception):
+    """Ends an optimisation between two evaluations, or within one."""
+
+
+def in_time(is_late: Callable[[], bool]) -> Callable[[], None]:
+    """What a long evaluation calls now and then: it raises when time is up."""
+
+    def check() -> None:
+        if is_late():
+            raise OutOfTimeError
+
+    return check
 
 
 def descend(
@@ -60,26 +70,27 @@ def descend(
     """At most so many steps downhill: where they end, and the value there.
 
     No step is begun after so many evaluations, or after one that gained less than ``tolerance`` of the value.
-    When time is up, the best point so far is the end.
+    When time is up, the best point so far is the end, or the start, of unknown value.
     Shapes: start (n,), bounds (n, 2), None for none.
     """
 
     def evaluate(point: FloatArray) -> tuple[float, FloatArray]:
         if len(log) and not log.is_replaying and is_late():
-            raise _OutOfTimeError
+            raise OutOfTimeError
         return log(point)
 
+    start = start if bounds is None else np.clip(start, bounds[:, 0], bounds[:, 1])
     try:
         found = minimize(
             evaluate,
-            start if bounds is None else np.clip(start, bounds[:, 0], bounds[:, 1]),
+            start,
             jac=True,
             method="L-BFGS-B",
             bounds=None if bounds is None else list(bounds),
             options={"maxiter": steps, "maxfun": evaluations, "ftol": tolerance},
         )
-    except _OutOfTimeError:
-        return log.best
+    except OutOfTimeError:
+        return log.best if len(log) else (start, np.inf)
     return np.asarray(found.x), float(found.fun)
 
 

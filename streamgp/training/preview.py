@@ -5,6 +5,7 @@ Where a trial will decide, there is a line for every method that it may choose, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -27,12 +28,16 @@ LOOKS = 8
 
 
 class Preview(NamedTuple):
-    """The shape of the data, the stages of the fit in words, and where its memory goes."""
+    """The shape of the data, the stages of the fit in words, and where its memory goes.
+
+    ``methods`` are the settings of all that may be chosen, by name.
+    """
 
     rows: int
     features: int
     recipe: str
     memory: MemoryPlan
+    methods: Mapping[str, FitSettings]
 
 
 def preview(rows: Rows, task: Task, settings: FitSettings) -> Preview:
@@ -50,4 +55,4 @@ def preview(rows: Rows, task: Task, settings: FitSettings) -> Preview:
     }
     dearest = max((planned(one) for one in options.values()), key=lambda plan: plan.total_bytes)
     words = "\n".join(f"{name}: {recipe}" if len(recipes) > 1 else recipe for name, recipe in recipes.items())
-    return Preview(rows.n_rows, rows.n_features, words, dearest)
+    return Preview(rows.n_rows, rows.n_features, words, dearest, options)

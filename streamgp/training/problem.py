@@ -113,10 +113,18 @@ class Problem:
         """Whether ``max_seconds`` have passed."""
         return self.settings.max_seconds is not None and self.seconds() > self.settings.max_seconds
 
-    def run_pass(self, visitor: Visitor[T], dtype: DTypeLike, label: str) -> T:
-        """A pass over the training rows without a posterior."""
-        reading = self.prepared.reading(dtype)
-        return run_pass(self.prepared.rows, visitor, self.pass_settings, reading=reading, label=label)
+    def run_pass(
+        self, visitor: Visitor[T], dtype: DTypeLike, label: str, spans: Iterable[Span] | None = None
+    ) -> T:
+        """A pass without a posterior over the training rows, or those of some spans."""
+        return run_pass(
+            self.prepared.rows,
+            visitor,
+            self.pass_settings,
+            reading=self.prepared.reading(dtype),
+            spans=spans,
+            label=label,
+        )
 
     def run_snapshot_pass(
         self, visitor: Visitor[T], snapshot: Snapshot, label: str, spans: Iterable[Span] | None = None

@@ -34,6 +34,7 @@ from streamgp.training.learn.evidence import (
 )
 from streamgp.training.learn.judged import judge_kernels
 from streamgp.training.learn.local import learn_local
+from streamgp.training.learn.local_near import learn_near
 from streamgp.training.learn.printed import choose_by_errors, learn_as_printed
 from streamgp.training.select.centres import centre_inducing
 from streamgp.training.select.draw import draw_actives, draw_first, draw_inducing, draw_printed
@@ -51,6 +52,8 @@ MOST_LEARNED_INPUTS = 4000
 """Numbers in the inducing inputs up to which they are learned, where nothing else is asked for."""
 MOST_ARD_FEATURES = 100
 """Features up to which each has its own lengthscale."""
+MOST_JUDGED_FEATURES = 300
+"""The same where rows that are not learned from decide about it, and features are no pixels."""
 EVIDENCE = ("evidence", "passes")
 """Ways of learning by the evidence: of a sample alone, or in the end of all rows."""
 BY_CRITERION = (True, "constant", "hybrid", "exact")
@@ -125,7 +128,7 @@ def resolve(settings: FitSettings, traits: Traits) -> Choices:
     learning = _learning(settings, traits, learn_inducing, update_every)
     if learning == "along":
         update_every = update_every or REAL_UPDATES
-    per_feature = learning != "none" and traits.has_few_features
+    per_feature = learning != "none" and _has_lengthscales(settings, traits)
     starts = Starts(
         variance=30.0 if classes else 1.0,
         variances=(1.0, 10.0, 100.0) if classes else (1.0,),
@@ -244,6 +247,14 @@ def _joint_likelihoods(settings: FitSettings, traits: Traits) -> tuple[Any, ...]
     return (Softmax(biases=tuple((np.log(shares) - np.log(shares).mean()).tolist())),)
 
 
+def _has_lengthscales(settings: FitSettings, traits: Traits) -> bool:
+    """Whether each feature can have a lengthscale of its own."""
+    is_judged = settings.multiclass == "joint" or isinstance(settings.inference, Local)
+    if is_judged and not traits.has_common_scale:
+        return traits.n_features <= MOST_JUDGED_FEATURES
+    return traits.has_few_features
+
+
 def _leaves_open(inference: Any) -> bool:
     """Whether nothing is asked of inference that a mode does not have: it has a tolerance and a limit."""
     return (inference.residual, inference.power, inference.learn_inducing) == ("auto",) * 3
@@ -285,7 +296,7 @@ def _by_evidence(choices: Choices) -> Recipe:
 
 
 def _by_blocks(choices: Choices) -> Recipe:
-    return (learn_local(choices.starts),)
+    return learn_local(choices.starts), learn_near()
 
 
 def _by_evidence_and_centres(choices: Choices) -> Recipe:

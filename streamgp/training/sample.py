@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from streamgp.arrays import FloatArray
 from streamgp.inference.inducing.fit import fit_bytes
-from streamgp.inference.inducing.in_memory import Rows
+from streamgp.inference.inducing.in_memory import Rows, no_check
 from streamgp.kernels import Kernel
 from streamgp.kernels.parameters import log_normal_prior
 from streamgp.likelihoods import Likelihood
@@ -27,17 +28,21 @@ CLASS_VARIANCE = 2.0
 
 
 class Sampled(NamedTuple):
-    """Rows of the sample: inputs (n, p), what each of some heads has to learn, and weights (n,)."""
+    """Rows of the sample: inputs (n, p), what each of some heads has to learn, and weights (n,).
+
+    ``before`` is called before each round over them, and may end it by an exception.
+    """
 
     heads: tuple[int, ...]
     inputs: FloatArray
     targets: tuple[FloatArray, ...]
     weights: FloatArray
+    before: Callable[[], None] = no_check
 
     def rows(self, place: int) -> Rows:
         """One head's rows, as inference takes them."""
         workers = min(available_threads(), MOST_WORKERS) if len(self.inputs) > FEW_ROWS else 1
-        return Rows(self.inputs, self.targets[place], self.weights, workers=workers)
+        return Rows(self.inputs, self.targets[place], self.weights, workers=workers, before=self.before)
 
 
 def judged_heads(problem: Problem) -> tuple[int, ...]:

@@ -109,7 +109,8 @@ def run(
     progress = Progress.of(problem.settings.progress)
     with progress.fitting(len(recipe)):
         while number < len(recipe):
-            stage, begun, read = recipe[number], problem.seconds(), progress.rows_read
+            stage, begun = recipe[number], problem.seconds()
+            read, passing = progress.rows_read, progress.pass_seconds
             progress.reached(number + _part_done(problem, draft, own), stage.name, _told(draft, history))
             # Steps mix products of NumPy's BLAS and of SciPy's, whose thread pools get into each other's
             # way; what is large is divided among threads of our own.
@@ -119,6 +120,7 @@ def run(
                 draft, own, told = stage.step(problem, draft, own, partial(checkpoint, number, draft))
             entry = {"step": step, "stage": stage.name, **told, "seconds": problem.seconds() - begun}
             entry |= {"rows_read": progress.rows_read - read, "peak_memory": peak_memory()}
+            entry |= {"pass_seconds": progress.pass_seconds - passing}
             history = (*history, entry)
             draft, number = replace(draft, step=step + 1), number + (own is None)
             logger.info("%s: %.1f s, %d active rows", stage.name, entry["seconds"], draft.n_active)

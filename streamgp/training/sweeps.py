@@ -5,12 +5,14 @@ Learning by all rows and the final inference share these; each says for itself w
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from streamgp.arrays import FloatArray
+from streamgp.data import Span
 from streamgp.inference.damping import Damped
 from streamgp.inference.inducing.basis import Approximation, Basis, make_basis
 from streamgp.inference.inducing.heads import ExactSums, HeadSweep
@@ -178,7 +180,9 @@ def _exact_pass(problem: Problem, basis: Basis, likelihood: Gaussian, sweeps: Sw
     return replace(sweeps, evidence=(exact_evidence(sweeps.posterior(0), sums),))
 
 
-def sum_over_rows(problem: Problem, visitor: SiteSweep, precision: str, label: str) -> list[Any]:
-    """Sums over all rows: one record for each head of the visitor's step."""
-    _, sums = problem.run_pass(visitor, np.dtype(precision), label)
+def sum_over_rows(
+    problem: Problem, visitor: SiteSweep, precision: str, label: str, spans: Iterable[Span] | None = None
+) -> list[Any]:
+    """Sums over all rows, or those of some spans: one record for each head of the visitor's step."""
+    _, sums = problem.run_pass(visitor, np.dtype(precision), label, spans)
     return list(sums)

@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import logging
-import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from streamgp.arrays import FloatArray, IntArray
 from streamgp.budget import parse_size
-from streamgp.data import ClassTargets, Rows, open_rows
-from streamgp.data.targets import Task
+from streamgp.data import ClassTargets
 from streamgp.errors import BudgetError
 from streamgp.passes.candidates import Pool, smallest
-from streamgp.posterior.model import Model
-from streamgp.posterior.predictive import ClassPredictive
 from streamgp.selection import stratified_quotas
 from streamgp.settings import FitSettings
-from streamgp.training.auto import Candidate, Shape, candidates, with_size, worth_trying
-from streamgp.training.judge import is_better, marginals_in_memory
+from streamgp.training.auto import BLOCKS, INDUCING, Candidate, Shape, candidates, with_size, worth_trying
+from streamgp.training.contest import FOLDS, Fit, Part, folds, hold_contest
+from streamgp.training.cost import affordable, measured_rate
 from streamgp.training.plan import MemoryPlan
 from streamgp.training.prepare import Prepared
 from streamgp.training.problem import draw_sample
@@ -39,16 +34,15 @@ MORE_ROWS = 4
 SAMPLE_SHARE = 0.125
 """Part of the memory budget that the rows of a second trial may have."""
 JUDGES_SHARE = 0.25
-FEWEST_ROWS = 400
-"""With fewer rows a trial is chance: the last candidate, the most flexible one, is taken."""
-
+FEWEST_ROWS = 700
+"""With fewer rows every row is a judge once."""
+FEWEST_FOLDED = 24
+"""With fewer rows, or fewer of a class than folds, a trial is chance: the most flexible method is taken."""
 FEWEST_ACTIVE = 16
 """Fewer active rows are not tried where the budget is too small."""
 MOST_INDUCING = 500
 """Inducing inputs of a candidate in the trial, where their number was left open."""
 
-Fit = Callable[[Rows, Task, FitSettings], Any]
-"""How a candidate is fitted; gives a value with a ``model``."""
 Planned = Callable[[FitSettings], MemoryPlan]
 """The memory plan of settings; raises a BudgetError where there is none."""
 
@@ -60,12 +54,13 @@ def settle(
     identity: Mapping[str, Any],
     fit: Fit,
     planned: Planned,
+    seconds: float = math.inf,
 ) -> tuple[FitSettings, Trial | None]:
     """Settings in which nothing is open: by rules where only one method suits, else by a trial.
 
     A verdict is kept beside the checkpoints, so that a resumed fit does not try again. ``planned`` raises
     :class:`~streamgp.errors.BudgetError` for settings that do not fit the budget; sizes that were left open
-    shrink until they do.
+    shrink until they do. ``seconds`` are left for trial and fit: what would take longer is not tried.
     """
     options = _options(prepared, settings, planned)
     if len(options) == 1:
@@ -74,12 +69,39 @@ def settle(
     if settings.checkpoint is not None:
         folder = trial_folder(settings.checkpoint, identity)
     saved = None if folder is None else folder.latest()
-    names = [option.name for option in options]
-    trial = _held(prepared, plan, settings, names, fit) if saved is None else Trial(**saved.header)
+    if saved is not None:
+        trial = Trial(**saved.header)
+    else:
+        trial = _held_in_time(options, prepared, plan, settings, fit, seconds)
     logger.info("auto: %s", trial.sentence())
     if folder is not None and saved is None:
         folder.save(0, trial._asdict(), {})
     return trial.settled(next(option for option in options if option.name == trial.chosen)), trial
+
+
+def _held_in_time(
+    options: Sequence[Candidate],
+    prepared: Prepared,
+    plan: MemoryPlan,
+    settings: FitSettings,
+    fit: Fit,
+    seconds: float,
+) -> Trial:
+    """A trial of the candidates that there is time for; without one where there is no time for that."""
+    if math.isinf(seconds):
+        return _held(prepared, plan, settings, [option.name for option in options], fit)
+    shape = _shape(prepared, prepared.rows.n_rows)
+    kept, rows = affordable(options, shape, SAMPLE_ROWS, seconds, measured_rate())
+    names = [option.name for option in kept]
+    left_out = [option.name for option in options if option.name not in names]
+    if not rows:
+        [only] = kept
+        return Trial(only.name, {}, {}, None, 0, 0.0, only.settings.n_active, left_out)
+    if prepared.rows.n_rows < FEWEST_ROWS and np.ndim(settings.validation) == 0:
+        trial = _held_in_folds(prepared, plan, settings, names, fit)
+    else:
+        trial = _held_on(rows, prepared, plan, settings, names, fit)
+    return trial._replace(left_out=left_out)
 
 
 def possible(prepared: Prepared, settings: FitSettings, planned: Planned) -> dict[str, FitSettings]:
@@ -94,7 +116,8 @@ def _options(prepared: Prepared, settings: FitSettings, planned: Planned) -> lis
         sized = with_size(settings, shape)
         return [Candidate("as asked", _fitting(sized, planned) if settings.size_is_open else sized, 0)]
     options = worth_trying(_that_fit(settings, candidates(settings, shape), planned), shape)
-    return options if shape.n_rows >= FEWEST_ROWS else options[-1:]
+    few = shape.n_rows < FEWEST_ROWS and np.min(prepared.class_counts) < FOLDS
+    return options[-1:] if few or shape.n_rows < FEWEST_FOLDED else options
 
 
 def _fitting(settings: FitSettings, planned: Planned) -> FitSettings:
@@ -135,6 +158,8 @@ def _held(
 
     Flexible methods gain from more rows, a line does not: a tie of few rows says little about many.
     """
+    if prepared.rows.n_rows < FEWEST_ROWS and np.ndim(settings.validation) == 0:
+        return _held_in_folds(prepared, plan, settings, names, fit)
     trial = _held_on(SAMPLE_ROWS, prepared, plan, settings, names, fit)
     larger, rows = MORE_ROWS * SAMPLE_ROWS, prepared.rows
     needed = larger * (1 + JUDGES_SHARE)
@@ -158,44 +183,37 @@ def _held_on(
     small = settings
     if settings.size_is_open:
         small = replace(settings, n_active=min(MOST_INDUCING, len(learners.rows) // 3), size_is_open=False)
-    options = candidates(small, _shape(prepared, len(learners.rows)))
-    return run_trial([option for option in options if option.name in names], prepared, learners, judges, fit)
+    part, shape = Part(learners, judges), _shape(prepared, len(learners.rows))
+    options = [option for option in candidates(small, shape) if option.name in names]
+    if shape.n_classes > 2 and any(option.name == BLOCKS for option in options):
+        two = [option for option in candidates(small, replace(shape, n_classes=2)) if option.name in names]
+        if not _blocks_promise(two, prepared, part, fit):
+            options = [option for option in options if option.name != BLOCKS]
+    return hold_contest(options, prepared, [part], fit)
+
+
+def _held_in_folds(
+    prepared: Prepared, plan: MemoryPlan, settings: FitSettings, names: Sequence[str], fit: Fit
+) -> Trial:
+    """Every row judges once, and the best mean wins: where rows are few no model is too large."""
+    weightless = row_weights(prepared, settings).excluded
+    pool, _, _ = draw_sample(prepared, plan, settings, prepared.rows.n_rows, False, weightless)
+    shape = _shape(prepared, len(pool.rows) * (FOLDS - 1) // FOLDS)
+    options = [option for option in candidates(settings, shape) if option.name in names]
+    return hold_contest(options, prepared, folds(pool, shape.n_classes), fit, errors=0.0)
+
+
+def _blocks_promise(options: Sequence[Candidate], prepared: Prepared, part: Part, fit: Fit) -> bool:
+    """Whether blocks help to tell the largest class from all others: they cost as much for each class."""
+    largest = int(np.argmax(prepared.class_counts))
+    tried = [option for option in options if option.name in (INDUCING, BLOCKS)]
+    return hold_contest(tried, prepared, [part.against_rest(largest)], fit).chosen == BLOCKS
 
 
 def _shape(prepared: Prepared, n_rows: int) -> Shape:
     targets = prepared.targets
     classes = len(targets.classes) if isinstance(targets, ClassTargets) else 0
-    return Shape(n_rows, prepared.rows.n_features, classes)
-
-
-def run_trial(
-    options: Sequence[Candidate], prepared: Prepared, learners: Pool, judges: Pool, fit: Fit
-) -> Trial:
-    """Fit every candidate to the learners; the simplest that no other beats by a standard error is chosen.
-
-    ``options`` are ordered from the simplest to the largest. One that does not fit the memory is left out.
-    """
-    begun = time.monotonic()
-    densities: dict[str, FloatArray] = {}
-    models: dict[str, Model] = {}
-    for option in options:
-        try:
-            model = _fitted(option.settings, prepared, learners, fit)
-        except BudgetError as error:
-            logger.info("%s cannot be tried: %s", option.name, error)
-            continue
-        densities[option.name], models[option.name] = _log_densities(model, judges), model
-        logger.info("%s: held-out log loss %.4g", option.name, -densities[option.name].mean())
-    if not densities:
-        raise BudgetError(
-            "none of the methods that suit these data fits the memory budget: give a larger one"
-        )
-    losses = {name: -float(rows.mean()) for name, rows in densities.items()}
-    best = densities[min(losses, key=lambda name: losses[name])]
-    chosen = next(name for name, rows in densities.items() if not is_better(best, rows))
-    kernel, likelihoods = models[chosen].snapshot.kernel, models[chosen].predictive.likelihoods
-    likelihood = likelihoods[0].to_json() if len(likelihoods) == 1 else None
-    return Trial(chosen, losses, kernel.to_json(), likelihood, len(learners.rows), time.monotonic() - begun)
+    return Shape(n_rows, prepared.rows.n_features, classes, prepared.standardizer.is_common)
 
 
 def _by_share(sample: Pool, prepared: Prepared) -> Pool:
@@ -212,55 +230,3 @@ def _by_share(sample: Pool, prepared: Prepared) -> Pool:
         for members, quota in ((np.flatnonzero(codes == code), quota) for code, quota in enumerate(quotas))
     ]
     return sample.take(np.sort(np.concatenate(kept)))
-
-
-def _fitted(settings: FitSettings, prepared: Prepared, learners: Pool, fit: Fit) -> Model:
-    is_classes = isinstance(prepared.targets, ClassTargets)
-    targets: Any = learners.targets.astype(np.int64) if is_classes else learners.targets
-    weights = settings.sample_weight
-    small = replace(
-        settings,
-        validation=None,
-        sample_weight=None if weights is None else weights[learners.rows],
-        class_weight=_by_code(settings.class_weight, prepared),
-        checkpoint=None,
-        progress=False,
-    )
-    rows = open_rows((learners.features, targets))
-    # The fit of all rows tells and warns, not the trials of what may not be chosen.
-    with warnings.catch_warnings(), _fewer_messages():
-        warnings.simplefilter("ignore")
-        model: Model = fit(rows, "classification" if is_classes else "regression", small).model
-    return model
-
-
-@contextmanager
-def _fewer_messages() -> Iterator[None]:
-    told = logging.getLogger("streamgp")
-    level = told.level
-    told.setLevel(max(logging.WARNING, level))
-    try:
-        yield
-    finally:
-        told.setLevel(level)
-
-
-def _by_code(class_weight: Any, prepared: Prepared) -> Any:
-    """Weights of classes by their codes, which are the labels of a trial."""
-    if not isinstance(class_weight, dict):
-        return class_weight
-    assert isinstance(prepared.targets, ClassTargets)
-    codes = {label: code for code, label in enumerate(prepared.targets.classes.tolist())}
-    return {codes.get(label, label): weight for label, weight in class_weight.items()}
-
-
-def _log_densities(model: Model, judges: Pool) -> FloatArray:
-    """Log density of every judge's target; a class of which the sample has no row is passed over."""
-    if isinstance(model.targets, ClassTargets):
-        judges = judges.take(np.flatnonzero(np.isin(judges.targets, model.targets.classes)))
-    encoded = model.targets.encode(judges.targets)
-    marginals = marginals_in_memory(model.snapshot, model.standardizer.apply(judges.features, np.float64))
-    if isinstance(model.predictive, ClassPredictive):
-        codes: IntArray = encoded.astype(np.intp)
-        return model.predictive.log_probabilities(marginals)[np.arange(len(codes)), codes]
-    return model.predictive.log_density(encoded, marginals)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,9 @@ class Trial(NamedTuple):
     """What a trial found: the candidate to use, and mean log losses of the judges by candidate.
 
     ``kernel`` and ``likelihood`` (JSON) are those that the chosen candidate learned from so many rows; where
-    every class has a likelihood of its own there is None, and the fit makes them anew.
+    every class has a likelihood of its own there is None, and the fit makes them anew. ``n_active``: so many
+    active rows instead of those planned; ``left_out``: candidates that ``max_seconds`` did not allow.
+    Without losses there was no time for a trial, and ``kernel`` is empty.
     """
 
     chosen: str
@@ -27,10 +29,14 @@ class Trial(NamedTuple):
     likelihood: dict[str, Any] | None
     rows: int
     seconds: float
+    n_active: int | None = None
+    left_out: Sequence[str] = ()
 
     def settled(self, option: Candidate) -> FitSettings:
         """Settings of the chosen candidate, with what it has learned already where that is enough."""
         settings = option.settings
+        if self.n_active is not None:
+            settings = replace(settings, n_active=self.n_active)
         if self.rows < option.enough_rows or settings.learning is not True:
             return settings
         likelihood = settings.likelihood
@@ -43,7 +49,10 @@ class Trial(NamedTuple):
         others = ", ".join(
             f"{name} {loss:.4g}" for name, loss in self.log_losses.items() if name != self.chosen
         )
-        return f"{self.chosen}: held-out log loss {self.log_losses[self.chosen]:.4g} ({others})"
+        late = f"; no time for {', '.join(self.left_out)}" if self.left_out else ""
+        if not self.log_losses:
+            return f"{self.chosen}, chosen by max_seconds without a trial{late}"
+        return f"{self.chosen}: held-out log loss {self.log_losses[self.chosen]:.4g} ({others}){late}"
 
     @property
     def is_decided(self) -> bool:

@@ -248,6 +248,17 @@ def test_a_weight_counts_rows(likelihood, choice):
     agree(weighted.evidence, repeated.evidence, 1e-9)
 
 
+@pytest.mark.parametrize(("held", "tolerance"), [(np.float64, 1e-12), (np.float32, 1e-3)])
+def test_rows_that_are_held_give_the_same_sites(held, tolerance):
+    X, y, Z = problem(4, rows=300, inducing=20)
+    basis, likelihood = make_basis(RBF(5.0, 0.8), Z), Probit(0.1)
+    anew = fit_sites(basis, likelihood, Rows(X, y, rows_per_block=64))
+    again = fit_sites(basis, likelihood, Rows(X, y, rows_per_block=64), hold=held)
+    assert again.converged
+    agree(again.sites.precision, anew.sites.precision, tolerance)
+    agree(again.evidence, anew.evidence, tolerance)
+
+
 def test_single_precision_is_close():
     X, y, Z = problem(3, rows=600, inducing=40)
     kernel, likelihood = RBF(5.0, 0.8), Probit(0.1)

@@ -12,7 +12,7 @@ from streamgp.inference.inducing.basis import make_basis
 from streamgp.inference.inducing.posterior import head_from_posterior
 from streamgp.inference.local.combination import combine, continuous_weights
 from streamgp.inference.local.marginals import kept_cavities
-from streamgp.inference.local.prediction import block_head, joined, predict_block, predict_means
+from streamgp.inference.local.prediction import block_head, joined, latent_head, predict_block, predict_means
 from streamgp.kernels import RBF, Linear, Matern32
 from streamgp.likelihoods import Gaussian, Probit
 from streamgp.posterior import Snapshot
@@ -51,6 +51,15 @@ def test_predictions_are_those_of_the_dense_model(fitted):
         agree(found.variance, variance, 1e-8)
         agree(predict_means(basis, X[rows], head.weights, new), mean, 1e-8)
         assert number == groups[rows[0]]
+
+
+def test_a_head_needs_no_marginals_of_its_own_rows(fitted):
+    basis, posterior, sites, X, _, groups = fitted
+    for rows in members(groups):
+        head = block_head(basis, posterior, X[rows], part(sites, rows))
+        latent = latent_head(head.factor, posterior)
+        agree(latent.solved_features, head.marginals.solved_features, 1e-10)
+        agree(latent.dual_weights, head.marginals.dual_weights, 1e-10)
 
 
 def test_a_training_row_is_predicted_as_its_own_marginal(fitted):

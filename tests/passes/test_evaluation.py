@@ -140,3 +140,18 @@ def test_rows_of_one_class_have_no_ranking(rows_and_snapshot):
     assert np.isnan(score.auc)
     assert score.to_dict()["auc"] is None
     assert score.baseline == (0.0, 0.0)
+
+
+def test_rows_whose_probabilities_are_equal_are_decided_as_predict_does(generator):
+    """A mean of 1e-20 leaves both probabilities at one half, but has a sign, which is what predict asks."""
+    kernel, inputs = RBF(4.0, 1.0), generator.standard_normal((30, 2))
+    sites = Sites(np.full(30, 2.0), 1e-20 * generator.standard_normal(30))
+    snapshot = Snapshot(kernel, inputs, (head_from_sites(kernel.gram(inputs), sites),))
+    X, predictive = generator.standard_normal((200, 2)), ClassPredictive((Probit(),))
+    marginals = snapshot.marginals(X)
+    log_p = predictive.log_probabilities(marginals)
+    assert np.mean(log_p[:, 0] == log_p[:, 1]) > 0.9
+    labels = predictive.is_positive(marginals).astype(int)
+    assert 0 < labels.sum() < 200
+    score = evaluate(ClassEvaluation(predictive, (0, 1)), X, labels, ClassTargets(np.arange(2)), snapshot, 70)
+    assert score.error == 0.0

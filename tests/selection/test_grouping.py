@@ -7,6 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamgp.passes import nearest
+from streamgp.selection import grouping
 from streamgp.selection.grouping import (
     Nearest,
     Sizes,
@@ -182,3 +184,30 @@ def test_nearest_centres_stay_within_their_stated_bytes():
     bound = grouping_bytes(5000, 300, 10, 3)
     elsewhere = 2**18  # what other threads of this process may allocate meanwhile
     assert 0.25 * bound < peak_bytes(lambda: nearest_centres(rows, centres, 3)) <= bound + elsewhere
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_tree_finds_the_same_centres(dtype, monkeypatch):
+    generator = np.random.default_rng(1)
+    rows, centres = generator.standard_normal((300, 3)).astype(dtype), generator.standard_normal((60, 3))
+    plain = nearest_centres(rows, centres, 4)
+    monkeypatch.setattr(nearest, "TREE_CENTRES", 50)
+    by_tree = nearest_centres(rows, centres, 4)
+    np.testing.assert_array_equal(by_tree.labels, plain.labels)
+    np.testing.assert_allclose(by_tree.squares, plain.squares, rtol=1e-12)
+    pieces = [nearest_centres(rows[start : start + 70], centres, 4) for start in range(0, 300, 70)]
+    np.testing.assert_array_equal(np.concatenate([piece.squares for piece in pieces]), by_tree.squares)
+
+
+def test_many_centres_are_found_on_two_levels(monkeypatch):
+    monkeypatch.setattr(grouping, "MOST_AT_ONCE", 8)
+    # One half of the rows lie in a hundredth of the room.
+    generator = np.random.default_rng(2)
+    rows = generator.uniform(0, 1, (4000, 2)) * np.where(np.arange(4000) % 2, 0.1, 1.0)[:, None]
+    found = kmeans(rows, 40)
+    assert 35 <= len(found) <= 45
+    assert 0.3 < np.mean((found < 0.1).all(axis=1)) < 0.7
+    centres = balanced_centres(rows, len(rows), SIZES)
+    counts = block_counts(nearest_centres(rows, centres).labels[:, 0], len(centres))
+    assert counts.min() >= SIZES.least
+    assert counts.max() <= SIZES.most

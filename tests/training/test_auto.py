@@ -13,10 +13,12 @@ from streamgp.data import open_rows
 from streamgp.errors import BudgetError, CheckpointError, ParameterError
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Logit
+from streamgp.passes.candidates import Pool
 from streamgp.settings import FITC, IVM, Kmeans, fit_settings
 from streamgp.training import trial
 from streamgp.training.auto import MOST_INDUCING, Shape, candidates, with_size, worth_trying
-from streamgp.training.trial import FEWEST_ROWS
+from streamgp.training.contest import FOLDS, Part, folds
+from streamgp.training.trial import FEWEST_FOLDED
 from streamgp.training.verdict import Trial
 
 
@@ -61,14 +63,17 @@ def test_only_what_is_left_out_is_open():
 def test_candidates_go_from_simple_to_large_and_leave_nothing_open():
     for classes in (0, 2, 5):
         found = candidates(settings(), Shape(20_000, 8, classes))
-        names = ["linear model", "inducing inputs", "local blocks"]
+        names = ["constant", "linear model", "inducing inputs", "local blocks"]
         assert [option.name for option in found] == names
         tried = [option.name for option in worth_trying(found, Shape(20_000, 8, classes))]
-        assert tried == (names if classes else names[::2])
+        assert tried == (names if classes else [*names[:2], "local blocks"])
         assert not any(option.settings.method_is_open or option.settings.size_is_open for option in found)
         assert {option.settings.multiclass for option in found[:-1]} == {"joint" if classes else "auto"}
     wide = Shape(20_000, 500, 0)
-    assert [option.name for option in worth_trying(candidates(settings(), wide), wide)] == names[:2]
+    assert [option.name for option in worth_trying(candidates(settings(), wide), wide)] == names[:3]
+    assert "local blocks" in [option.name for option in candidates(settings(), Shape(2000, 200, 2))]
+    pixels = Shape(2000, 200, 2, has_common_scale=True)
+    assert "local blocks" not in [option.name for option in candidates(settings(), pixels)]
 
 
 def test_a_kernel_or_likelihood_that_is_given_is_kept():
@@ -132,7 +137,8 @@ def test_where_a_line_is_enough_the_model_is_a_line(generator):
 def test_a_tie_is_tried_again_where_there_are_more_rows(generator, monkeypatch, rows, losses, sizes):
     tried = []
 
-    def tie(options, prepared, learners, judges, fit):
+    def tie(options, prepared, parts, fit):
+        [(learners, _)] = parts
         tried.append(len(learners.rows))
         model = fit(
             open_rows((learners.features, learners.targets.astype(int))),
@@ -143,16 +149,76 @@ def test_a_tie_is_tried_again_where_there_are_more_rows(generator, monkeypatch, 
         return Trial("linear model", losses, kernel, likelihood, len(learners.rows), 1.0)
 
     monkeypatch.setattr(trial, "SAMPLE_ROWS", 400)
-    monkeypatch.setattr(trial, "run_trial", tie)
+    monkeypatch.setattr(trial, "hold_contest", tie)
     model = streamgp.fit_stream(xor(generator, rows), random_state=0)
     assert tried == pytest.approx(sizes, rel=0.05)
     assert model.history_[0]["seconds"] == len(sizes)
 
 
-def test_few_rows_are_not_divided(generator):
-    X, y = xor(generator, FEWEST_ROWS - 1)
+def test_every_one_of_few_rows_judges_once_and_no_fold_decides_what_is_learned(generator):
+    X, y = xor(generator, 120)
+    model = streamgp.fit_stream((X, y), random_state=0)
+    assert model.history_[0]["chosen"] not in ("constant", "linear model")
+    assert model.history_[0]["rows"] == 0
+    assert any(entry["stage"].startswith("learn") for entry in model.history_)
+    assert model.score(*xor(generator, 500)) > 0.7
+
+
+@pytest.mark.parametrize("n", [FEWEST_FOLDED - 1, 60])
+def test_rows_too_few_for_folds_are_not_divided(generator, n):
+    X, y = xor(generator, n)
+    if n >= FEWEST_FOLDED:
+        y[:] = "same"
+        y[:2] = "other"  # fewer than there are folds
     model = streamgp.fit_stream((X, y), random_state=0)
     assert "trial" not in [entry["stage"] for entry in model.history_]
+
+
+@pytest.mark.parametrize("n_classes", [0, 3])
+def test_folds_judge_each_row_once_and_have_all_classes(generator, n_classes):
+    targets = generator.integers(3, size=50).astype(float)
+    keys = generator.random(50)
+    pool = Pool(np.arange(50), generator.standard_normal((50, 2)), targets, keys, np.zeros((50, 0)))
+    parts = folds(pool, n_classes)
+    assert len(parts) == FOLDS
+    judged = np.concatenate([part.judges.rows for part in parts])
+    np.testing.assert_array_equal(np.sort(judged), np.arange(50))
+    for part in parts:
+        assert not set(part.judges.rows) & set(part.learners.rows)
+        assert set(part.learners.targets) == {0.0, 1.0, 2.0}
+
+
+@pytest.mark.parametrize("task", ["classes", "real"])
+def test_where_nothing_is_to_be_learned_the_model_is_hardly_worse_than_a_constant(generator, task):
+    X, new = generator.standard_normal((2, 600, 3))
+    y, later = generator.standard_normal((2, 600))
+    if task == "classes":
+        y, later = (y > 0.5).astype(int), (later > 0.5).astype(int)
+    model = streamgp.fit_stream((X, y), random_state=0)
+    assert model.history_[0]["log_losses"].keys() >= {"constant", "linear model"}
+    score = model.evaluate_stream((new, later))
+    assert score.log_loss < score.baseline.log_loss + 0.02
+
+
+def test_several_classes_try_blocks_only_where_one_class_gains_by_them(generator, monkeypatch):
+    X = generator.standard_normal((900, 3))
+    y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)
+    asked = []
+
+    def never(options, prepared, part, fit):
+        asked.append([option.name for option in options])
+        return False
+
+    monkeypatch.setattr(trial, "_blocks_promise", never)
+    model = streamgp.fit_stream((X, y), random_state=0)
+    assert asked == [["constant", "linear model", "inducing inputs", "local blocks"]]
+    assert "local blocks" not in model.history_[0]["log_losses"]
+
+
+def test_one_class_is_told_from_all_others():
+    pool = Pool(np.arange(4), np.zeros((4, 1)), np.array([0.0, 2.0, 1.0, 2.0]), np.zeros(4), np.zeros((4, 0)))
+    for told in Part(pool, pool).against_rest(2):
+        np.testing.assert_array_equal(told.targets, [0, 1, 0, 1])
 
 
 def test_sizes_that_were_left_open_fit_a_small_budget(generator):

@@ -25,7 +25,9 @@ from streamgp.likelihoods import Gaussian, Logit, Probit
 from streamgp.passes import scratch as scratch_module
 from streamgp.selection.centres import cluster_centres
 from streamgp.settings import FITC
+from streamgp.training.infer.approximation import Tried, _leads_away
 from streamgp.training.judge import is_better
+from streamgp.training.problem import Problem
 from streamgp.training.select.gain import Misfit, greedy_gains
 
 KERNEL = RBF(4.0, 1.5)
@@ -164,8 +166,22 @@ def test_residual_and_power_are_chosen_by_held_out_rows(rows, make_store):
     )
     [entry] = [entry for entry in model.history_ if entry["stage"] == "infer: approximation"]
     tried = {(residual, power): density for residual, power, density in entry["tried"]}
-    assert set(tried) == {(1.0, 1.0), (1.0, 0.5), (1.0, 0.1), (0.0, 1.0)}
+    others = {(residual, power) for residual, power in entry["left_out"]}
+    assert set(tried) | others == {(1.0, 1.0), (1.0, 0.5), (1.0, 0.1), (0.0, 1.0)}
+    assert others <= {(1.0, 0.1)}  # a power in vain if the one before it was
     assert tried[entry["residual"], entry["power"]] == max(tried.values())
+
+
+@pytest.mark.parametrize(("gain", "tries"), [(-0.1, False), (0.1, True)])
+def test_a_smaller_power_is_tried_only_where_the_one_before_was_not_worse(generator, gain, tries):
+    first = generator.standard_normal((1, 200))
+    tried = [
+        Tried(Approximation(1.0, power), RBF(), (), (), 0.0, first + shift)
+        for power, shift in ((1.0, 0.0), (0.5, gain + 0.01 * generator.standard_normal((1, 200))))
+    ]
+    assert _leads_away(Approximation(1.0, 0.1), tried) is not tries
+    assert not _leads_away(Approximation(0.0, 1.0), tried)
+    assert not _leads_away(Approximation(1.0, 0.5), tried[:1])
 
 
 def test_real_targets_keep_the_kernel_of_the_evidence_in_predictive_selection(generator):
@@ -252,6 +268,38 @@ def test_gains_are_those_of_the_evidence(generator):
     assert len(set(several)) == 10
     drawn = [evidence([*known, *generator.permutation(np.arange(5, 60))[:10]]) for _ in range(20)]
     assert evidence([*known, *several]) > np.median(drawn)
+
+
+def test_an_evaluation_under_way_ends_when_time_is_up(rows, make_store, monkeypatch):
+    """The clock jumps while the refinement's first evaluation sweeps: its start is kept."""
+    X, y = rows
+    whole, rounds = Rows.fold, []
+
+    def fold(self, *arguments):
+        if self.before is not Rows.before:  # the refinement's
+            rounds.append(len(self.features))
+        return whole(self, *arguments)
+
+    monkeypatch.setattr(Problem, "is_late", lambda self: len(rounds) > 2)
+    monkeypatch.setattr(Rows, "fold", fold)
+    settings = {**FIXED, "learn_hyperparameters": "evidence", "max_seconds": 1e6}
+    with pytest.warns(NumericsWarning, match="did not converge"):
+        model = streamgp.fit_stream(make_store(X, y), n_active=30, **settings)
+    [refined] = [entry for entry in model.history_ if entry["stage"] == "learn: refine"]
+    assert len(rounds) == 3
+    assert refined["log_evidence"] is None
+    assert "max_seconds" in refined["left_out"]
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_fewer_inducing_inputs_than_asked_for_are_told(rows, caplog):
+    X, y = rows
+    X = np.round(X[:200])
+    settings = {**FIXED, "selection": "gain", "validation": False}
+    with caplog.at_level("WARNING"):
+        model = StreamGPClassifier(150, **settings).fit(X, y[:200])
+    assert len(model.active_inputs_) < 150
+    assert f"{len(model.active_inputs_)} inducing inputs instead of 150" in caplog.text
 
 
 def test_centres_only_come_closer(generator):

@@ -21,6 +21,7 @@ from streamgp.inference.inducing.basis import JITTER
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Gaussian, Poisson, Probit, StudentT
 from streamgp.settings import Local, fit_settings
+from streamgp.training import plan
 from streamgp.training.fit import plan_fit
 from tests.reference import fitc_dense, kernels_dense, pic_dense
 
@@ -184,9 +185,8 @@ def test_damage_is_found_when_a_block_is_read(rows, tmp_path):
     data = bytearray(chunk.read_bytes())
     data[len(data) // 2] ^= 255
     chunk.write_bytes(bytes(data))
-    loaded = streamgp.load(tmp_path / "model.zarr")  # nothing of the blocks is read yet
     with pytest.raises(ModelFileError, match="sites"):
-        loaded.predict(X)
+        streamgp.load(tmp_path / "model.zarr").predict(X)  # by load where its witness is asked of that block
 
 
 def test_threads_and_clusters_give_the_same_bits(rows, make_store, cluster_client, tmp_path):
@@ -389,3 +389,17 @@ def test_other_likelihoods_have_sites_too(likelihood):
     model = StreamGPRegressor(10, **ODD, likelihood=likelihood).fit(X, y)
     truth = np.exp(f) if counts else f
     assert np.sqrt(np.mean((model.predict(X) - truth) ** 2)) < (0.6 if counts else 0.15)
+
+
+def test_where_the_sample_is_small_more_rows_are_drawn_to_group_by(monkeypatch):
+    generator = np.random.default_rng(4)
+    # Half of the rows lie in a corner, where a sample of 300 has too few rows for 60 blocks.
+    X = generator.uniform(0, 1, (6000, 2)) * np.where(np.arange(6000) % 2, 0.1, 1.0)[:, None]
+    monkeypatch.setattr(plan.MemoryPlan, "candidates_at", lambda self, n_active, itemsize=8: 300)
+    model = StreamGPRegressor(5, inference=Local(block_rows=50), **PLAIN).fit(X, X[:, 0])
+    told = next(entry for entry in model.history_ if "cut" in entry)
+    assert told["cut"] == 0
+    assert told["block_rows"][2] <= 75
+    _, heads = blocks_of(model, 6000)
+    spread = np.mean([np.ptp(X[rows], axis=0).max() for rows in heads])
+    assert spread < 0.2

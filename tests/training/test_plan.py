@@ -187,3 +187,13 @@ def test_fewer_heads_take_part_in_a_sweep_where_only_that_fits():
         assert [head for group in plan.head_groups() for head in group] == list(range(10))
         groups.append(len(plan.head_groups()))
     assert groups[0] == 1 < groups[1]
+
+
+def test_fewer_heads_take_part_in_a_sweep_where_two_tasks_fit_side_by_side_then():
+    """The shape of MNIST: with all ten heads there was room for one task only, and for fewer candidates."""
+    wish = replace(demand(n_active=1000, n_rows=60_000, n_features=784, n_heads=10), shared=True)
+    plan = make_plan(replace(wish, itemsize=8, n_at_once=10), parse_size("1GiB"), 2)
+    assert plan.tasks_in_flight == 2
+    assert len(plan.head_groups()) == 2
+    alone = make_plan(replace(wish, itemsize=8, n_at_once=10), parse_size("1GiB"), 1)
+    assert alone.head_groups() == plan.head_groups()

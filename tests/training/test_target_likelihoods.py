@@ -10,7 +10,16 @@ from scipy.special import gammaln
 import streamgp
 from streamgp import StreamGPClassifier, StreamGPRegressor
 from streamgp.errors import ParameterError, TargetError
-from streamgp.likelihoods import Custom, Gaussian, Laplace, Ordinal, Poisson, Probit, StudentT
+from streamgp.likelihoods import (
+    Custom,
+    Gaussian,
+    Laplace,
+    Ordinal,
+    Poisson,
+    Probit,
+    StudentT,
+    register_likelihood,
+)
 from streamgp.settings import FITC
 
 INFERENCES = ["adf", "ep", FITC(residual=1.0, power=1.0)]
@@ -131,3 +140,15 @@ def test_a_likelihood_decides_whether_whole_numbers_are_classes():
         StreamGPRegressor(likelihood=Probit(), **parameters).fit(X, f)
     with pytest.raises(ParameterError, match=r"is for numbers, but the task is classification"):
         StreamGPClassifier(likelihood=Gaussian(), **parameters).fit(X, y > 1)
+
+
+def test_a_likelihood_without_target_moments_can_be_saved(tmp_path):
+    generator, X, f = rows()
+    likelihood = Custom(lambda y, latent: y * latent - np.exp(latent) - gammaln(y + 1), "counts without mean")
+    model = fitted(X, generator.poisson(np.exp(f)), likelihood, "adf", n_active=10)
+    register_likelihood("counts without mean", likelihood)
+    model.save(tmp_path / "model.zip")
+    again = streamgp.load(tmp_path / "model.zip")
+    np.testing.assert_array_equal(again.predict_latent(X[:5])[0], model.predict_latent(X[:5])[0])
+    with pytest.raises(ParameterError, match="target_mean"):
+        again.predict(X[:5])

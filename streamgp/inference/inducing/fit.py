@@ -5,9 +5,10 @@ A fit over a store is the same loop with a pass in the place of :func:`sweep_row
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from streamgp.inference.damping import FOR_EVIDENCE, Damped, iterate
 from streamgp.inference.inducing.basis import FITC, Approximation, Basis, WhitenedRows, whiten
@@ -68,14 +69,15 @@ def fit_sites(
     posterior: InducingPosterior | None = None,
     tolerance: float = FOR_EVIDENCE,
     max_sweeps: int = MAX_SWEEPS,
-    hold: bool = False,
+    hold: DTypeLike | None = None,
 ) -> Fit:
     """Sweeps over rows in memory until tilted moments and posterior agree.
 
     Where to start: from ``sites``; or from a ``posterior`` that other rows gave, such as a sample weighted up
     to the number of all rows; else from the prior. Gaussian noise needs one pass and no start.
-    Cost: 2 p m + 3 m² flops for each row and sweep, and O(m³) for each sweep; with ``hold`` whitened rows
-    (n, m) are held in memory, and 2 m² are left.
+    Cost: 2 p m + 3 m² flops for each row and sweep, and O(m³) for each sweep; with ``hold``, a type, whitened
+    rows (n, m) are held in memory in that type, sweeps are in its arithmetic, and 2 m² are left. Whitening
+    itself is in the basis's type: it is there that precision is lost.
     Hazard: a fit that has not converged returns the best sites seen, and says so. Sites and posterior always
     belong together.
     Source: [FITC2007] section 3.  Oracle: tests/reference/fitc_dense.py
@@ -89,7 +91,7 @@ def fit_sites(
             posterior = _moments_of(basis, rows, sites).posterior()
         elif posterior is None:
             posterior = prior_posterior(basis.size)
-        held = _whitened(basis, rows) if hold else None
+        held = None if hold is None else _whitened(basis, rows, np.dtype(hold))
 
         def sweep(state: _State, progress: Damped) -> tuple[_State, Fit, float, int]:
             new, sums = sweep_rows(
@@ -123,7 +125,7 @@ def sweep_rows(
     held: dict[int, WhitenedRows] | None = None,
 ) -> Swept:
     """One sweep over all rows in memory; see :func:`streamgp.inference.inducing.sweep.sweep_block`."""
-    streaming = posterior.astype(basis.dtype)
+    streaming = posterior.astype(basis.dtype if held is None else held[0].features.dtype)
 
     def one(start: int) -> tuple[list[Sites], SweepSums]:
         place, features, targets, weights = rows.block(start)
@@ -144,11 +146,12 @@ def sweep_rows(
     return _joined(*rows.fold(one, _merge_swept))
 
 
-def _whitened(basis: Basis, rows: Rows) -> dict[int, WhitenedRows]:
+def _whitened(basis: Basis, rows: Rows, dtype: np.dtype[Any]) -> dict[int, WhitenedRows]:
     """All rows whitened, by the start of their block."""
 
     def one(start: int) -> dict[int, WhitenedRows]:
-        return {start: whiten(basis, rows.block(start)[1])}
+        features, residual_variance = whiten(basis, rows.block(start)[1])
+        return {start: WhitenedRows(features.astype(dtype, copy=False), residual_variance)}
 
     return rows.fold(one, lambda earlier, later: earlier | later)
 
@@ -219,7 +222,7 @@ def converged_evidence(
     inputs: bool = False,
     tolerance: float = FOR_EVIDENCE,
     max_sweeps: int = MAX_SWEEPS,
-    hold: bool = False,
+    hold: DTypeLike | None = None,
 ) -> tuple[Evidence, Fit]:
     """Evidence and gradient after full re-convergence, from the sites of a neighbouring fit if given.
 

@@ -17,11 +17,16 @@ TASKS_PER_WORKER = 2
 """Blocks whose sums may wait for their turn to be added up, for each worker."""
 
 
+def no_check() -> None:
+    """Done before a round that nothing may end."""
+
+
 @dataclass(frozen=True, eq=False)
 class Rows:
     """Rows in memory: features (n, p) in the basis's type, targets (n,), weights (n,) or None for ones.
 
-    They are worked on in blocks of ``rows_per_block``, side by side on ``workers`` threads.
+    They are worked on in blocks of ``rows_per_block``, side by side on ``workers`` threads. ``before`` is
+    called before each round over all of them; what it raises ends the work.
     """
 
     features: Array
@@ -29,6 +34,7 @@ class Rows:
     weights: FloatArray | None = None
     rows_per_block: int = ROWS_PER_BLOCK
     workers: int = 1
+    before: Callable[[], None] = no_check
 
     def block(self, start: int) -> tuple[slice, Array, FloatArray, FloatArray | None]:
         """IntArray, features, targets and weights of one block."""
@@ -38,6 +44,7 @@ class Rows:
 
     def fold(self, function: Callable[[int], T], merge: Callable[[T, T], T]) -> T:
         """The function of every block's start, merged in their order."""
+        self.before()
         starts = range(0, len(self.features), self.rows_per_block)
         if self.workers == 1:  # a scheduler would take longer than a small block
             return reduce(merge, map(function, starts))

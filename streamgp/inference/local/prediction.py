@@ -14,7 +14,7 @@ import numpy as np
 from streamgp.arrays import Array, FloatArray, Floats
 from streamgp.inference.inducing.basis import Basis, whiten, whiten_bytes
 from streamgp.inference.inducing.posterior import InducingPosterior
-from streamgp.inference.local.factor import BlockFactor, factor_block, factor_bytes
+from streamgp.inference.local.factor import BlockFactor, factor_block, factor_bytes, scaled_features
 from streamgp.inference.local.marginals import BlockMarginals, block_marginals, marginals_bytes
 from streamgp.inference.local.prior import block_prior, prior_bytes
 from streamgp.inference.sites import Sites
@@ -99,6 +99,19 @@ class LatentHead(NamedTuple):
     lower: FloatArray
     solved_features: Floats
     dual_weights: FloatArray
+
+
+def latent_head(factor: BlockFactor, posterior: InducingPosterior) -> LatentHead:
+    """What one latent function adds to a head, without the marginals of the head's own rows.
+
+    Z = B⁻¹ S W,  d = e − S Z m
+    Shapes: see :class:`LatentHead`.  Cost: 2 b² m flops.  Oracle: :func:`block_marginals`
+    """
+    solved = scaled_features(factor, np.empty(factor.prior.features.shape))
+    factors.solve_lower(factor.lower, solved)
+    factors.solve_lower(factor.lower, solved, transposed=True)
+    dual = factor.own_weights - factor.root * (solved @ posterior.inducing_mean)
+    return LatentHead(factor.root, factor.lower, solved, dual)
 
 
 class ResidualRows(NamedTuple):

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -16,11 +16,12 @@ from streamgp.data import Standardizer
 from streamgp.inference.inducing.basis import Basis
 from streamgp.inference.inducing.posterior import InducingPosterior
 from streamgp.inference.local.combination import continuous_weights
-from streamgp.inference.local.factor import factor_block
+from streamgp.inference.local.factor import BlockFactor, factor_block
 from streamgp.inference.local.marginals import block_marginals, kept_cavities
 from streamgp.inference.local.prediction import (
     LatentHead,
     head_bytes,
+    latent_head,
     predict_bytes,
     predict_residuals,
     residual_rows,
@@ -122,6 +123,9 @@ class LocalSnapshot:
     neighbours: int
     recent: RecentHeads = field(default_factory=lambda: RecentHeads(0))
 
+    witness_rows: ClassVar[int] = 2
+    """Active inputs asked about when a saved model is checked: for each, blocks are read and factored."""
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Sent to other processes without what each makes for itself."""
         names = ("basis", "posteriors", "calibrations", "table", "store", "standardizer", "neighbours")
@@ -216,31 +220,31 @@ class LocalSnapshot:
         """The head of a block: held, or made from its rows and sites."""
         held = self.recent.get(block)
         if held is None:
-            held = self._made(block)[0]
+            inputs, made = self._factors(block)
+            latents = tuple(
+                latent_head(factor, posterior)
+                for factor, posterior in zip(made, self.posteriors, strict=True)
+            )
+            held = WidenedHead(inputs, made[0].prior.features, latents)
             self.recent.put(block, held)
         return held
 
     def cavities(self, block: int) -> Cavities:
         """What a block's own rows are thought to be by all others of its head."""
-        _, sites, found = self._made(block)
-        own = int(self.table.counts[block])
-        moments = [kept_cavities(marginals, of_head) for marginals, of_head in zip(found, sites, strict=True)]
+        room, own = Workspace(), int(self.table.counts[block])
+        moments = [
+            kept_cavities(block_marginals(factor, posterior, room), factor.sites)
+            for factor, posterior in zip(self._factors(block)[1], self.posteriors, strict=True)
+        ]
         mean, variance = (np.stack(column, axis=1)[:own] for column in zip(*moments, strict=True))
         return Cavities(mean, variance, self.store.read("numbers", int(self.table.starts[block]), own))
 
-    def _made(self, block: int) -> tuple[WidenedHead, list[Sites], list[Any]]:
-        inputs, stored_sites = self._rows(block)
-        prior, room = block_prior(self.basis, inputs), Workspace()
-        latents, sites, found = [], [], []
-        for head, posterior in enumerate(self.posteriors):
-            own = Sites(*np.ascontiguousarray(stored_sites[:, head].T))
-            factor = factor_block(prior, own)
-            marginals = block_marginals(factor, posterior, room)
-            solved = marginals.solved_features.copy()
-            latents.append(LatentHead(factor.root, factor.lower, solved, marginals.dual_weights))
-            sites.append(own)
-            found.append(marginals)
-        return WidenedHead(inputs, prior.features, tuple(latents)), sites, found
+    def _factors(self, block: int) -> tuple[FloatArray, list[BlockFactor]]:
+        """Inputs of a block and its halo, and one factor for each latent function."""
+        inputs, sites = self._rows(block)
+        prior = block_prior(self.basis, inputs)
+        found = [Sites(*np.ascontiguousarray(sites[:, head].T)) for head in range(len(self.posteriors))]
+        return inputs, [factor_block(prior, own) for own in found]
 
     def _rows(self, block: int) -> tuple[FloatArray, FloatArray]:
         """Inputs and sites of a block's own rows and its halo."""

@@ -87,6 +87,8 @@ def _chosen(settings: FITC, refit: bool, problem: Problem, draft: Draft) -> tupl
     for choice in choices:
         if tried and problem.is_late():
             break
+        if _leads_away(choice, tried):
+            continue
         near = tried[-1] if tried else None
         attempt = partial(_try, rows, precision, choice)
         one = attempt(draft, near)
@@ -122,11 +124,29 @@ def _chosen(settings: FITC, refit: bool, problem: Problem, draft: Draft) -> tupl
             for one in tried
             if np.isfinite(one.log_density)
         ],
-        "left_out": [[choice.residual, choice.power] for choice in choices[len(tried) :]],
+        "left_out": [
+            [choice.residual, choice.power]
+            for choice in choices
+            if choice not in [one.approximation for one in tried]
+        ],
         "precision": precision,
         "kernel": repr(draft.kernel),
         "sweeps": [fit.sweeps for fit in fits],
     }
+
+
+def _leads_away(choice: Approximation, tried: list[Tried]) -> bool:
+    """Whether a larger power than the choice's was already worse, by a standard error, than a larger one.
+
+    Power EP goes from EP towards a variational bound: where the first part of that way was for the worse, the
+    rest is not tried.
+    """
+    larger = [
+        one
+        for one in tried
+        if one.approximation.residual == choice.residual and one.approximation.power > choice.power
+    ]
+    return len(larger) > 1 and is_better(larger[-2].log_densities, larger[-1].log_densities)
 
 
 def _better(one: Tried, other: Tried) -> Tried:
@@ -158,7 +178,7 @@ def _fit_heads(
             sites=known.get(head),
             tolerance=TOLERANCE,
             max_sweeps=MOST_SWEEPS,
-            hold=True,
+            hold=basis.dtype,
         )
         for place, head in enumerate(rows.heads)
     )

@@ -1,18 +1,21 @@
 """Mean first: the mode of all rows, in few passes that cost no m² a row, or of whitened rows in memory.
 
 A sample in memory gives a start and the shape of the problem; in coordinates in which that is round, L-BFGS
-over all rows needs few evaluations. Where all rows, whitened, fit into the budget, they are read once.
+over all rows needs few evaluations. Where all rows, whitened, fit into the budget, they are read once. Where
+there are very many, every part of the store moves the start already, in one pass over all of them.
 """
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from streamgp.arrays import FloatArray
+from streamgp.data import Span
 from streamgp.errors import NumericsWarning
 from streamgp.inference.inducing.basis import Basis, make_basis, whiten
 from streamgp.inference.inducing.mode import (
@@ -20,6 +23,7 @@ from streamgp.inference.inducing.mode import (
     HoldStep,
     Mode,
     ModeStep,
+    ModeSums,
     PointTerms,
     find_mode,
     held_bytes,
@@ -44,6 +48,11 @@ FEWEST_ROWS = 500
 SAMPLE_STEPS = 40
 HELD_STEPS = 400
 TILE_ROWS = 1024
+PART_ROWS = 65_536
+FEWEST_PARTS = 8
+"""Parts of a store with which it pays to let each of them move the start."""
+SAMPLE_PARTS = 5
+"""Parts that the sample counts as, at least: its curvature is too small for longer first steps."""
 VALUE_TOLERANCE = 0.1
 """Share of ``tolerance`` by which a step must improve the log posterior for the search to go on."""
 
@@ -51,10 +60,14 @@ VALUE_TOLERANCE = 0.1
 @record
 @dataclass(frozen=True, eq=False)
 class Modes:
-    """The search under way: where the sample led (m, k), coordinates (m, m), evaluations over all rows."""
+    """The search under way: a start (m, k), coordinates (m, m), evaluations over all rows.
+
+    The start is where the sample led, and then each of the parts of the store that have been visited.
+    """
 
     start: FloatArray
     scale: FloatArray
+    parts: int = 0
     evaluations: Evaluations = field(default_factory=dict)
 
 
@@ -113,8 +126,14 @@ def _of_sample(problem: Problem, draft: Draft) -> Modes:
     basis, terms = _basis(problem, draft), _terms(problem, draft)
     size = min(SAMPLE_ROWS, max(_rows_that_fit(problem, draft), FEWEST_ROWS))
     rows = _held_sample(problem, basis, size)
+    # Rows that stand for many others would be fitted too well to be a start for those.
+    share = sum(len(tile.encoded) for tile in rows) / sum(float(tile.weights.sum()) for tile in rows)
     found = find_mode(
-        rows, terms, n_functions=problem.n_heads, most_steps=SAMPLE_STEPS, workers=available_threads()
+        [tile._replace(weights=share * tile.weights) for tile in rows],
+        terms,
+        n_functions=problem.n_heads,
+        most_steps=SAMPLE_STEPS,
+        workers=available_threads(),
     )
     return Modes(found.weights, mode_scale(rows, terms, found.weights))
 
@@ -145,16 +164,14 @@ def _of_held_rows(
 def _of_all_rows(problem: Problem, draft: Draft, own: Modes, save: Save, inference: FITC) -> tuple[Mode, int]:
     """The mode of rows in the store, one pass for each evaluation."""
     basis, shape = _basis(problem, draft), own.start.shape
-    terms = _terms(problem, draft)
+    terms, parts = _terms(problem, draft), _parts(problem)
+    own = _moved_by_parts(problem, basis, terms, own, save, parts)
 
     def objective(vector: FloatArray) -> tuple[float, FloatArray]:
         weights = own.start + own.scale @ vector.reshape(shape)
-        met = (basis.whitening.astype(np.float64) @ weights).astype(basis.dtype)
-        visitor = SiteSweep(ModeStep(basis, met, terms, problem.weights), merge_modes)
-        [sums] = sum_over_rows(problem, visitor, str(basis.dtype), "mode")
+        sums = _sums(problem, basis, terms, weights)
         value = 0.5 * float(np.sum(weights**2)) - sums.log_density
-        slope = weights - basis.whitening.T.astype(np.float64) @ sums.gradient
-        return value, (own.scale.T @ slope).ravel()
+        return value, (own.scale.T @ (weights - sums.gradient)).ravel()
 
     log = logged(objective, own.evaluations, lambda arrays: save(replace(own, evaluations=arrays)))
     most = inference.most_sweeps
@@ -168,7 +185,57 @@ def _of_all_rows(problem: Problem, draft: Draft, own: Modes, save: Save, inferen
         tolerance=VALUE_TOLERANCE * inference.tolerance,
     )
     weights = own.start + own.scale @ found.reshape(shape)
-    return Mode(weights, -value, len(log), len(log) < most), len(log)
+    return Mode(weights, -value, len(log), len(log) < most), len(log) + bool(parts)
+
+
+def _sums(
+    problem: Problem,
+    basis: Basis,
+    terms: PointTerms,
+    weights: FloatArray,
+    spans: Sequence[Span] | None = None,
+) -> ModeSums:
+    """Log density of all rows, or those of some spans, and its gradient by whitened weights (m, k)."""
+    whitening = basis.whitening.astype(np.float64)
+    met = (whitening @ weights).astype(basis.dtype)
+    visitor = SiteSweep(ModeStep(basis, met, terms, problem.weights), merge_modes)
+    [sums] = sum_over_rows(problem, visitor, str(basis.dtype), "mode", spans)
+    return ModeSums(sums.log_density, whitening.T @ sums.gradient)
+
+
+def _parts(problem: Problem) -> list[list[Span]]:
+    """The spans of the store in parts, each from all over it: rows may be sorted. None where rows are few."""
+    spans, count = list(problem.prepared.rows.spans()), problem.n_rows // PART_ROWS
+    count = min(count, len(spans))
+    return [spans[part::count] for part in range(count)] if count >= FEWEST_PARTS else []
+
+
+def _moved_by_parts(
+    problem: Problem, basis: Basis, terms: PointTerms, own: Modes, save: Save, parts: list[list[Span]]
+) -> Modes:
+    """The start after a step by each part, as long as the part is large beside all rows seen so far.
+
+    U ← U − (rows of the part / rows seen) R Rᵀ (U − n/(rows of the part) ∇ Σ log p),  R own.scale
+    The steps of recursive least squares: each part counts as much as any other in the end, so that one pass
+    ends as near to the mode of all rows as that is to the truth.
+    """
+    seen = sum(map(_rows_of, parts[: own.parts]))
+    seen += max(min(SAMPLE_ROWS, len(problem.sample.rows)), SAMPLE_PARTS * PART_ROWS)
+    for part in parts[own.parts :]:
+        if problem.is_late():
+            break
+        rows = _rows_of(part)
+        seen += rows
+        sums = _sums(problem, basis, terms, own.start, part)
+        slope = own.start - (problem.n_rows / rows) * sums.gradient
+        moved = own.start - (rows / seen) * (own.scale @ (own.scale.T @ slope))
+        own = replace(own, start=moved, parts=own.parts + 1)
+        save(own)
+    return own
+
+
+def _rows_of(spans: Sequence[Span]) -> int:
+    return sum(span.rows for span in spans)
 
 
 def _fits(problem: Problem, draft: Draft) -> bool:

@@ -12,6 +12,7 @@ from streamgp.inference.inducing.slopes import Evidence
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.training.optimise import (
+    SCIPY_TOLERANCE,
     Evaluations,
     descend,
     logged,
@@ -53,11 +54,15 @@ def climb(
     save: Callable[[Evaluations], None],
     *,
     within: FloatArray | None = None,
+    first_step: float = 1.0,
+    tolerance: float = SCIPY_TOLERANCE,
 ) -> tuple[Parameters, float]:
     """Steps of L-BFGS-B from a start, at most twice as many evaluations; the value is minus the evidence.
 
     Each evaluation is given what the best one before it has left; the log remembers that for a resumed run.
-    ``within`` bounds (p, 2) inducing inputs, which are learned then.
+    ``within`` bounds (p, 2) inducing inputs, which are learned then. ``first_step`` is the length of the
+    first step in log parameters, before anything is known about curvature; the last one gained less than
+    ``tolerance`` of the value.
     """
     kernel, likelihoods, inducing = start
     vector, bounds = pack(kernel, likelihoods), pack_bounds(kernel, likelihoods)
@@ -67,18 +72,20 @@ def climb(
         bounds = np.concatenate([bounds, np.tile(within, (len(inducing), 1))])
 
     def parameters(point: FloatArray) -> Parameters:
-        fitted, adapted = unpack(kernel, likelihoods, point[:n_parameters])
-        moved = inducing if within is None else point[n_parameters:].reshape(inducing.shape)
+        vector = first_step * point  # an optimiser's first step has a length of one
+        fitted, adapted = unpack(kernel, likelihoods, vector[:n_parameters])
+        moved = inducing if within is None else vector[n_parameters:].reshape(inducing.shape)
         return Parameters(fitted, adapted, moved)
 
     def objective(point: FloatArray) -> tuple[float, FloatArray]:
         value, gradient, memory = evaluate(parameters(point), log.memory)
         if memory and value < log.smallest:
             log.memory = memory
-        return value, gradient
+        return value, first_step * gradient
 
     log = logged(objective, evaluations, save)
-    found, value = descend(log, vector, bounds, steps, 2 * steps, problem.is_late)
+    start_at, limits = vector / first_step, bounds / first_step
+    found, value = descend(log, start_at, limits, steps, 2 * steps, problem.is_late, tolerance=tolerance)
     return parameters(found), value
 
 

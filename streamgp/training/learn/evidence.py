@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import DTypeLike
 from scipy.linalg import LinAlgError
 
 from streamgp.arrays import Array, FloatArray
 from streamgp.inference import Sites
-from streamgp.inference.damping import FOR_PREDICTION
+from streamgp.inference.damping import FOR_EVIDENCE, FOR_PREDICTION
 from streamgp.inference.inducing.basis import make_basis
 from streamgp.inference.inducing.fit import converged_evidence, fit_sites
 from streamgp.kernels import Kernel
@@ -25,7 +26,7 @@ from streamgp.selection.centres import cluster_centres, metric
 from streamgp.training.codec import record
 from streamgp.training.heads import inducing_of, with_inducing
 from streamgp.training.learn.climb import NOT_AT_ALL, Memory, Parameters, climb, penalised, reach, refused
-from streamgp.training.optimise import Evaluations
+from streamgp.training.optimise import SCIPY_TOLERANCE, Evaluations, in_time
 from streamgp.training.problem import Problem
 from streamgp.training.sample import Sampled, affordable, judged_heads, sample_rows
 from streamgp.training.stage import Draft, Save, Stage
@@ -57,8 +58,26 @@ class Sizes:
     last_centres: int
 
 
-FOR_CLASSES = Sizes(1000, 200, 20_000, 1000, 400)  # each evaluation takes many sweeps
-FOR_REAL_TARGETS = Sizes(2000, 400, 10_000, 4000, 4000)  # each evaluation takes one
+FOR_CLASSES = Sizes(1000, 200, 8000, 800, 400)  # each evaluation takes several sweeps
+FOR_REAL_TARGETS = Sizes(2000, 400, 6000, 4000, 4000)  # each evaluation takes one
+
+
+class Accuracy(NamedTuple):
+    """How a climb is done.
+
+    ``tolerance`` is how well the sites of an evaluation agree with their posterior, ``sweeps_in`` the type of
+    the sweeps for it. ``first_step`` and ``least_gain`` are those of :func:`climb`.
+    """
+
+    tolerance: float
+    sweeps_in: DTypeLike
+    first_step: float = 1.0
+    least_gain: float = SCIPY_TOLERANCE
+
+
+SHARP = Accuracy(FOR_EVIDENCE, np.float64)
+COARSE = Accuracy(FOR_PREDICTION, np.float32, first_step=0.05, least_gain=3e-4)
+"""Of many rows, near to where it ends. Reasons and measurements are in docs/decisions.md."""
 
 
 @record
@@ -85,7 +104,7 @@ def _climb_one_start(
     rows = sample_rows(problem, sizes.first_rows, judged_heads(problem))
     found, value = climb(
         problem,
-        partial(evidence, rows, False),
+        partial(evidence, rows, False, SHARP),
         Parameters(kernels[own.done], _likelihoods_of(draft, rows), _some(rows.inputs, sizes.first_inducing)),
         FIRST_STEPS,
         own.evaluations,
@@ -119,7 +138,7 @@ def _ranked(problem: Problem, draft: Draft, starts: Starts) -> list[Kernel]:
                 rows.rows(place),
                 tolerance=FOR_PREDICTION,
                 max_sweeps=MOST_SWEEPS,
-                hold=True,
+                hold=np.float64,
             ).evidence
             for place, head in enumerate(rows.heads)
         )
@@ -141,14 +160,17 @@ def refine_with_inducing(sizes: Sizes, *, learn_inputs: bool) -> Stage:
         count = len(known) if learn_inputs else min(len(known), sizes.last_inducing)
         fewest = count if learn_inputs else FEWEST_INDUCING
         rows, count = _last_rows(problem, draft, sizes, count, fewest)
+        accuracy = SHARP if learn_inputs else COARSE
         found, value = climb(
             problem,
-            partial(evidence, rows, learn_inputs),
+            partial(evidence, rows, learn_inputs, accuracy),
             Parameters(draft.kernel, _likelihoods_of(draft, rows), _thinned(known, count)),
             LAST_STEPS_WITH_INPUTS if learn_inputs else LAST_STEPS,
             own,
             save,
             within=reach(rows.inputs) if learn_inputs else None,
+            first_step=accuracy.first_step,
+            tolerance=accuracy.least_gain,
         )
         moved = with_inducing(draft, found.inducing) if learn_inputs else draft
         return _refined(moved, rows, found, value)
@@ -165,7 +187,16 @@ def refine_with_centres(sizes: Sizes) -> Stage:
         rows, count = _last_rows(problem, draft, sizes, sizes.last_centres, FEWEST_INDUCING)
         centres = _centres(rows.inputs, draft.kernel, count)
         start = Parameters(draft.kernel, _likelihoods_of(draft, rows), centres)
-        found, value = climb(problem, partial(evidence, rows, False), start, LAST_STEPS, own, save)
+        found, value = climb(
+            problem,
+            partial(evidence, rows, False, COARSE),
+            start,
+            LAST_STEPS,
+            own,
+            save,
+            first_step=COARSE.first_step,
+            tolerance=COARSE.least_gain,
+        )
         return _refined(draft, rows, found, value)
 
     return Stage("learn: refine", lambda problem, draft: {}, step)
@@ -175,19 +206,23 @@ def _last_rows(problem: Problem, draft: Draft, sizes: Sizes, count: int, fewest:
     """Rows of the last steps, and how many inducing inputs they can afford."""
     wanted = min(ROWS_PER_INDUCING * max(problem.plan.n_active, 100), sizes.last_rows)
     size, count = affordable(problem, draft, wanted, count, fewest_inducing=fewest)
-    return sample_rows(problem, size, judged_heads(problem)), count
+    rows = sample_rows(problem, size, judged_heads(problem))
+    # An evaluation takes many sweeps over many rows.
+    return rows._replace(before=in_time(problem.is_late)), count
 
 
 def _refined(
     draft: Draft, rows: Sampled, found: Parameters, value: float
 ) -> tuple[Draft, None, dict[str, Any]]:
     told = {"log_evidence": -value, "kernel": repr(found.kernel), "rows": len(rows.inputs)}
+    if not np.isfinite(value):
+        told |= {"log_evidence": None, "left_out": "all of it: max_seconds have passed"}
     likelihoods = _adopted(draft, rows, found)
     return replace(draft, kernel=found.kernel, likelihoods=likelihoods), None, told
 
 
 def evidence(
-    rows: Sampled, inputs: bool, parameters: Parameters, memory: Memory
+    rows: Sampled, inputs: bool, accuracy: Accuracy, parameters: Parameters, memory: Memory
 ) -> tuple[float, FloatArray, Memory]:
     """−log Z of the heads of a sample minus log hyperpriors, its gradient, and the sites that were reached.
 
@@ -204,8 +239,9 @@ def evidence(
                 rows.rows(place),
                 sites=None if start is None else Sites(*start[place]),
                 inputs=inputs,
+                tolerance=accuracy.tolerance,
                 max_sweeps=MOST_SWEEPS,
-                hold=True,
+                hold=accuracy.sweeps_in,
             )
             if not fit.converged and fit.residual > NOT_AT_ALL:
                 raise LinAlgError("no convergence")

@@ -53,6 +53,9 @@ def make_plan(demand: Demand, budget: int, threads: int) -> MemoryPlan:
         found = f"the largest active set that fits is n_active={largest}; for {demand.n_active} rows {remedy}"
     elif demand.fitted:
         found = f"the model does not fit beside one task: {remedy}"
+    elif demand.block_sizes is not None:
+        rows = FEWEST_BLOCK_ROWS if demand.blocks_may_shrink else demand.block_sizes.target
+        found = f"not even a task with blocks of {rows} rows fits: {remedy}, or take inference='fitc'"
     else:
         chunk = format_size(demand.rows.chunk_bytes())
         found = f"not one active row fits beside a storage chunk of {chunk}: {remedy}, or store smaller ones"
@@ -71,12 +74,16 @@ def _smallest(holds: Callable[[int], bool], most: int, least: int = 1) -> int:
 def _divide(demand: Demand, budget: int, threads: int) -> MemoryPlan | None:
     """The plan, or None where not even one small task fits beside the model.
 
-    All heads take part in every pass over all rows, unless only fewer of them fit: then half as many, ...
+    All heads take part in every pass over all rows, or half as many, ...: as many as leave room for two tasks
+    side by side, whatever the number of threads; where none do, as many as leave room for one.
     """
-    plan = _divide_once(demand, budget, threads)
-    while plan is None and demand.n_at_once > 1:
-        demand = replace(demand, n_at_once=-(-demand.n_at_once // 2))
-        plan = _divide_once(demand, budget, threads)
+    ways = [demand]
+    while ways[-1].n_at_once > 1:
+        ways.append(replace(demand, n_at_once=-(-ways[-1].n_at_once // 2)))
+    fitting = [(way, found) for way in ways if (found := _divide_once(way, budget, 2)) is not None]
+    fitting.sort(key=lambda pair: pair[1].tasks_in_flight < 2)  # stable: the first of those that have room
+    plan = _divide_once(fitting[0][0], budget, threads) if fitting else None
+    demand = ways[-1]
     while plan is None and demand.blocks_may_shrink and demand.block_sizes is not None:
         target = demand.block_sizes.target // 2
         if target < FEWEST_BLOCK_ROWS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +16,8 @@ from streamgp.training.heads import with_inducing
 from streamgp.training.problem import Problem
 from streamgp.training.sample import Sampled, judged_heads, sample_rows
 from streamgp.training.stage import Draft, Stage, once
+
+logger = logging.getLogger(__name__)
 
 FIRST = 16
 """Inputs at random to begin with."""
@@ -44,7 +47,7 @@ def gain_inducing(selection: EvidenceGain) -> Stage:
         pool = problem.sample_order(max(wanted, int(selection.candidates_per_input * wanted)))
         inputs = problem.inputs(sample.features[pool])
         chosen = list(range(min(FIRST, wanted)))
-        while len(chosen) < wanted:
+        while len(chosen) < wanted and not problem.is_late():
             until = min(wanted, len(chosen) + max(FIRST, len(chosen) // 2))
             basis = make_basis(draft.kernel, inputs[chosen])
             misfits = [_misfit(basis, draft, rows, place) for place in range(len(rows.heads))]
@@ -52,8 +55,13 @@ def gain_inducing(selection: EvidenceGain) -> Stage:
             if not picked:
                 break
             chosen += picked
-        draft = with_inducing(draft, inputs[chosen], sample.rows[pool][chosen])
-        return draft, {"n_active": [len(chosen)], "rows": len(rows.inputs)}
+        told = {"n_active": [len(chosen)], "rows": len(rows.inputs)}
+        if problem.is_late():
+            told["left_out"] = "other inducing inputs: max_seconds have passed"
+        elif len(chosen) < problem.plan.n_active:
+            message = "%d inducing inputs instead of %d: they explain all rows that could be others"
+            logger.warning(message, len(chosen), problem.plan.n_active)
+        return with_inducing(draft, inputs[chosen], sample.rows[pool][chosen]), told
 
     return once("select: gain", work)
 
@@ -61,7 +69,7 @@ def gain_inducing(selection: EvidenceGain) -> Stage:
 def _misfit(basis: Basis, draft: Draft, sampled: Sampled, place: int) -> Misfit:
     likelihood = draft.likelihoods[sampled.heads[place]]
     rows, targets = sampled.rows(place), sampled.targets[place]
-    fit = fit_sites(basis, likelihood, rows, tolerance=TOLERANCE, max_sweeps=MOST_SWEEPS, hold=True)
+    fit = fit_sites(basis, likelihood, rows, tolerance=TOLERANCE, max_sweeps=MOST_SWEEPS, hold=basis.dtype)
     seen = whiten(basis, sampled.inputs)
     projected = seen.features @ fit.posterior.spread
     mean, variance = projected @ fit.posterior.projected_targets, np.square(projected).sum(axis=1)

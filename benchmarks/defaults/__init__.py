@@ -1,0 +1,1 @@
+"""What a user gets who gives nothing but data."""

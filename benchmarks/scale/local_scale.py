@@ -1,0 +1,129 @@
+"""Local blocks on a teacher of known Bayes error: error, time, memory and disk against the number of rows.
+
+    python -m benchmarks.scale.local_scale --rows 100000 1000000
+    python -m benchmarks.scale.local_scale --rows 10000000 --memory-budget 2GiB --folder scratch
+    python -m benchmarks.scale.local_scale --rows 100000 --peers
+
+Stores of ``benchmarks.scale.make_teacher``, 8 features, two classes; every fit in a process of its own, after
+a tiny one that compiles. ``disk_bytes`` is the most that lay in the scratch folder, looked at twice a second;
+``planned_bytes`` what the plan said. ``--peers``: a linear model and 500 Nystroem features (the best of three
+widths by the test rows, which flatters it) with logistic regression on at most 100,000 rows.
+"""
+
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+import zarr
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from benchmarks.harness import Options, Row, Rows, Script, Stores, defaults, in_own_process, measured, option
+from benchmarks.scale.make_teacher import Teacher, write_teacher
+from streamgp import StreamGPClassifier
+from streamgp.data import open_rows
+from streamgp.settings import Local, fit_settings
+from streamgp.training.fit import plan_fit
+
+TEST_START = 10**9
+"""Number of the first test row: no store is so large."""
+PEER_ROWS = 100_000
+
+
+@contextmanager
+def watched(folder: Path) -> Iterator[list[int]]:
+    """The most bytes that a folder held meanwhile, as the only element of a list."""
+    most, done = [0], threading.Event()
+
+    def watch() -> None:
+        while not done.wait(0.5):
+            with suppress(OSError):  # files come and go
+                held = sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())
+                most[0] = max(most[0], held)
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield most
+    finally:
+        done.set()
+        thread.join()
+
+
+def fit_row(stores: Stores, folder: Path, options: Options) -> Row:
+    """In a process of its own: one fit, and its scores on new rows."""
+    block_rows = options.block_rows or "auto"
+    model = StreamGPClassifier(
+        options.inducing,
+        inference=Local(block_rows, options.neighbours),
+        memory_budget=options.memory_budget,
+        random_state=options.seed,
+        scratch=folder,
+    )
+    planned = plan_fit(open_rows(stores.train), fit_settings(model.get_params(deep=False), 0))
+    begun = time.process_time()
+    with watched(folder) as most:
+        row = measured(model, stores)
+    return {
+        **row,
+        "cpu_seconds": round(time.process_time() - begun, 1),
+        "disk_bytes": most[0],
+        "planned_bytes": planned.scratch_bytes,
+        "stages": [[entry["stage"], round(entry["seconds"], 1)] for entry in model.history_],
+    }
+
+
+def peer_rows(stores: Stores) -> Rows:
+    """A linear model, and Nystroem features of several widths: error in percent on the test rows."""
+    train, test = (zarr.open_group(path, mode="r") for path in stores)
+    rows = min(PEER_ROWS, train["X"].shape[0])
+    X, y = train["X"][:rows], train["y"][:rows]
+    models = {"linear": [LogisticRegression()]}
+    models["nystroem"] = [
+        make_pipeline(Nystroem(gamma=gamma, n_components=500, random_state=0), LogisticRegression(C=10.0))
+        for gamma in (0.03, 0.1, 0.3)
+    ]
+    for name, tried in models.items():
+        errors = [np.mean(model.fit(X, y).predict(test["X"][:]) != test["y"][:]) for model in tried]
+        yield {"method": name, "rows": rows, "error_percent": round(100 * float(min(errors)), 3)}
+
+
+def rows(options: Options) -> Rows:
+    teacher = Teacher(noise=options.noise)
+    with tempfile.TemporaryDirectory(prefix="streamgp-bench-", dir=options.folder) as name:
+        folder = Path(name)
+        stores = Stores(folder / "train.zarr", folder / "test.zarr")
+        found = write_teacher(stores.test, teacher, options.test_rows, TEST_START)
+        bayes = {
+            "bayes_percent": round(100 * found["bayes_error"], 3),
+            "bayes_log_loss": round(found["bayes_log_loss"], 4),
+        }
+        for n_rows in sorted(options.rows):
+            write_teacher(stores.train, teacher, n_rows)
+            scratch = folder / "scratch"
+            scratch.mkdir()
+            row = in_own_process(fit_row, stores, scratch, options)
+            yield {"method": "local blocks", **row, **bayes}
+            if options.peers:
+                yield from ({**row, **bayes} for row in peer_rows(stores))
+            for path in (stores.train, scratch):
+                shutil.rmtree(path)
+
+
+OPTIONS = (
+    option("--folder", None, "where the stores and the scratch folder are written"),
+    option("--peers", False, "a linear model and Nystroem features too"),
+    option("--block-rows", None, "rows of a block", type=int),
+    *defaults(rows=[100_000, 1_000_000], inducing=300, neighbours=2, noise=0.25),
+    *defaults(test_rows=20_000, memory_budget="2GiB", seed=0),
+)
+SCRIPT = Script("local_scale", __doc__, rows, OPTIONS)
+
+if __name__ == "__main__":
+    SCRIPT.main()

@@ -1,0 +1,145 @@
+"""A contest of candidates: all learn from the same rows, and rows that none of them saw decide."""
+
+from __future__ import annotations
+
+import logging
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamgp.arrays import FloatArray, IntArray
+from streamgp.data import ClassTargets, Rows, open_rows
+from streamgp.data.targets import Task
+from streamgp.errors import BudgetError
+from streamgp.passes.candidates import Pool
+from streamgp.posterior.model import Model
+from streamgp.posterior.predictive import ClassPredictive
+from streamgp.settings import FitSettings
+from streamgp.training.auto import Candidate
+from streamgp.training.judge import is_better, marginals_in_memory
+from streamgp.training.prepare import Prepared
+from streamgp.training.verdict import Trial
+
+logger = logging.getLogger(__name__)
+
+FOLDS = 3
+
+Fit = Callable[[Rows, Task, FitSettings], Any]
+"""How a candidate is fitted; gives a value with a ``model``."""
+
+
+class Part(NamedTuple):
+    """Rows to learn from, and rows to judge by."""
+
+    learners: Pool
+    judges: Pool
+
+    def against_rest(self, code: int) -> Part:
+        """The same rows, told one class from all others."""
+        return Part(*(pool._replace(targets=(pool.targets == code).astype(float)) for pool in self))
+
+
+def folds(pool: Pool, n_classes: int) -> list[Part]:
+    """Parts in which every row judges once; each class is spread over all of them."""
+    codes = pool.targets.astype(np.intp) if n_classes else np.zeros(len(pool.rows), np.intp)
+    fold = np.empty(len(codes), np.intp)
+    for code in np.unique(codes):
+        members = np.flatnonzero(codes == code)
+        # From another fold on for each class: else the first one would have all the odd rows.
+        fold[members[np.argsort(pool.keys[members])]] = (np.arange(len(members)) + code) % FOLDS
+    return [
+        Part(pool.take(np.flatnonzero(fold != judged)), pool.take(np.flatnonzero(fold == judged)))
+        for judged in range(FOLDS)
+    ]
+
+
+def hold_contest(
+    options: Sequence[Candidate], prepared: Prepared, parts: Sequence[Part], fit: Fit, errors: float = 1.0
+) -> Trial:
+    """Fit every candidate to the learners; the simplest that no other beats by so many standard errors wins.
+
+    ``options`` are ordered from the simplest to the largest. One that does not fit the memory is left out.
+    What is learned in several parts is not kept: none of them has all rows.
+    """
+    begun = time.monotonic()
+    densities: dict[str, FloatArray] = {}
+    models: dict[str, Model] = {}
+    for option in options:
+        found = []
+        try:
+            for part in parts:
+                models[option.name] = _fitted(option.settings, prepared, part.learners, fit)
+                found.append(_log_densities(models[option.name], part.judges))
+        except BudgetError as error:
+            logger.info("%s cannot be tried: %s", option.name, error)
+            continue
+        densities[option.name] = np.concatenate(found)
+        logger.info("%s: held-out log loss %.4g", option.name, -densities[option.name].mean())
+    if not densities:
+        raise BudgetError(
+            "none of the methods that suit these data fits the memory budget: give a larger one"
+        )
+    losses = {name: -float(rows.mean()) for name, rows in densities.items()}
+    best = densities[min(losses, key=lambda name: losses[name])]
+    chosen = next(name for name, rows in densities.items() if not is_better(best, rows, errors))
+    kernel, likelihoods = models[chosen].snapshot.kernel, models[chosen].predictive.likelihoods
+    likelihood = likelihoods[0].to_json() if len(likelihoods) == 1 else None
+    rows = len(parts[0].learners.rows) if len(parts) == 1 else 0
+    return Trial(chosen, losses, kernel.to_json(), likelihood, rows, time.monotonic() - begun)
+
+
+def _fitted(settings: FitSettings, prepared: Prepared, learners: Pool, fit: Fit) -> Model:
+    is_classes = isinstance(prepared.targets, ClassTargets)
+    targets: Any = learners.targets.astype(np.int64) if is_classes else learners.targets
+    weights = settings.sample_weight
+    small = replace(
+        settings,
+        validation=None,
+        sample_weight=None if weights is None else weights[learners.rows],
+        class_weight=_by_code(settings.class_weight, prepared),
+        checkpoint=None,
+        progress=False,
+    )
+    rows = open_rows((learners.features, targets))
+    # The fit of all rows tells and warns, not the trials of what may not be chosen.
+    with warnings.catch_warnings(), _fewer_messages():
+        warnings.simplefilter("ignore")
+        model: Model = fit(rows, "classification" if is_classes else "regression", small).model
+    return model
+
+
+@contextmanager
+def _fewer_messages() -> Iterator[None]:
+    told = logging.getLogger("streamgp")
+    level = told.level
+    told.setLevel(max(logging.WARNING, level))
+    try:
+        yield
+    finally:
+        told.setLevel(level)
+
+
+def _by_code(class_weight: Any, prepared: Prepared) -> Any:
+    """Weights of classes by their codes, which are the labels of a trial."""
+    if not isinstance(class_weight, dict):
+        return class_weight
+    assert isinstance(prepared.targets, ClassTargets)
+    codes = {label: code for code, label in enumerate(prepared.targets.classes.tolist())}
+    return {codes.get(label, label): weight for label, weight in class_weight.items()}
+
+
+def _log_densities(model: Model, judges: Pool) -> FloatArray:
+    """Log density of every judge's target; a class of which the sample has no row is passed over."""
+    if isinstance(model.targets, ClassTargets):
+        judges = judges.take(np.flatnonzero(np.isin(judges.targets, model.targets.classes)))
+    encoded = model.targets.encode(judges.targets)
+    marginals = marginals_in_memory(model.snapshot, model.standardizer.apply(judges.features, np.float64))
+    if isinstance(model.predictive, ClassPredictive):
+        codes: IntArray = encoded.astype(np.intp)
+        return model.predictive.log_probabilities(marginals)[np.arange(len(codes)), codes]
+    return model.predictive.log_density(encoded, marginals)

@@ -1,0 +1,120 @@
+"""Learning again from rows as near as those of the model's blocks, where the sample's are farther apart.
+
+A sample of a large store shows what varies slowly: its neighbourhoods are the wider the larger the store is.
+So neighbourhoods are drawn anew from all rows: half of them as wide in every feature and half in the metric
+of the kernel so far, then all of them in the metric of what that has led to. Each kernel on the way is judged
+by other neighbourhoods, in its own metric, as its blocks would be: by the left-out density of their rows. The
+best one is kept. Measurements: docs/decisions.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamgp.arrays import FloatArray, IntArray
+from streamgp.inference.ep import expectation_propagation
+from streamgp.inference.local.criteria import Examples, left_out_sums
+from streamgp.likelihoods import Gaussian
+from streamgp.passes.neighbours import FindNearRows
+from streamgp.selection.centres import metric
+from streamgp.training.learn.local_climb import TOLERANCE, Learned, is_gaussian, learn_from
+from streamgp.training.learn.local_rows import Course, Lesson, affordable_course, examples, rows_by_share
+from streamgp.training.problem import Problem
+from streamgp.training.sample import judged_heads
+from streamgp.training.stage import Draft, Stage, once
+
+LEAST_ROWS = 200_000
+"""Of a store whose fit takes so long that learning again is a small part of it."""
+ROUNDS = (12, 12, 24)
+"""Neighbourhoods to learn from in each round."""
+JUDGES = 24
+FOR_REAL_TARGETS = Course(12, 250, 1, 1000, 150, 12)
+FOR_CLASSES = Course(12, 300, 2, 400, 0, 12)
+
+
+class Judged(NamedTuple):
+    """A kernel with its likelihoods, and the mean left-out log density of rows near those that judge."""
+
+    learned: Learned
+    score: float
+
+
+def learn_near() -> Stage:
+    """Kernel and likelihoods by neighbourhoods of all rows; nothing where the sample has them already."""
+    return once("learn: near rows", _learn)
+
+
+def _learn(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
+    if problem.n_rows < LEAST_ROWS or problem.is_late():
+        return draft, {}
+    order, course, heads = rows_by_share(problem), _course(problem, draft), judged_heads(problem)
+    # Some centres teach, others judge; far rows and inducing inputs are the last ones of the order.
+    *teachers, judges = np.split(order[: sum(ROUNDS) + JUDGES], np.cumsum(ROUNDS))
+    if len(judges) == 0:
+        return draft, {}
+    learned = Learned(draft.kernel, tuple(draft.likelihoods[head] for head in heads))
+    lesson = _far(problem, order[::-1], course)
+    tried = [Judged(learned, _score(problem, learned, judges, course, lesson.inducing))]
+    common = np.ones(problem.n_features)
+    for number, centres in enumerate(teachers):
+        if problem.is_late():
+            break
+        own = metric(learned.kernel, problem.n_features)
+        scales = [common if number == 0 and place % 2 == 0 else own for place in range(len(centres))]
+        near = _near(problem, centres, np.array(scales), course.near_rows)
+        learned = learn_from(problem, lesson._replace(near=near), course.steps, learned)
+        tried.append(Judged(learned, _score(problem, learned, judges, course, lesson.inducing)))
+    best = max(tried, key=lambda one: one.score)
+    by_head = dict(zip(heads, best.learned.likelihoods, strict=True))
+    likelihoods = tuple(by_head.get(head, own) for head, own in enumerate(draft.likelihoods))
+    told = {
+        "kernel": repr(best.learned.kernel),
+        "tried": [[repr(one.learned.kernel), one.score] for one in tried],
+    }
+    return replace(draft, kernel=best.learned.kernel, likelihoods=likelihoods), told
+
+
+def _far(problem: Problem, last: IntArray, course: Course) -> Lesson:
+    """Sets of far rows and inducing inputs, no near rows yet."""
+    places = [last[k * course.far_rows : (k + 1) * course.far_rows] for k in range(course.far)]
+    inducing = problem.inputs(problem.sample.features[last[: course.inducing]])
+    return Lesson((), tuple(examples(problem, rows) for rows in places), inducing)
+
+
+def _near(problem: Problem, centres: IntArray, scales: FloatArray, count: int) -> tuple[Examples, ...]:
+    """The rows of the store nearest to rows of the sample, targets as encoded."""
+    points = problem.inputs(problem.sample.features[centres])
+    visitor = FindNearRows(points, scales, count, problem.excluded)
+    found = problem.run_pass(visitor, np.float64, "near rows")
+    return tuple(Examples(problem.inputs(one.features), one.targets) for one in found)
+
+
+def _score(
+    problem: Problem, learned: Learned, judges: IntArray, course: Course, inducing: FloatArray
+) -> float:
+    """Mean left-out log density of the rows near some centres, in the metric of the kernel itself."""
+    own = metric(learned.kernel, problem.n_features)
+    near = _near(problem, judges, np.tile(own, (len(judges), 1)), course.near_rows)
+    if is_gaussian(learned.likelihoods):
+        [noise] = learned.likelihoods
+        assert isinstance(noise, Gaussian)
+        sums = left_out_sums(learned.kernel, noise, inducing, near)
+        return float(sums.log_density / sums.rows)
+    densities = []
+    for rows in near:
+        gram = np.asarray(learned.kernel.gram(rows.inputs), np.float64)
+        for head, likelihood in zip(judged_heads(problem), learned.likelihoods, strict=True):
+            targets = problem.head_targets(rows.targets, head)
+            found = expectation_propagation(gram, targets, likelihood, tolerance=TOLERANCE)
+            densities.append(found.left_out_log_density.mean())
+    return float(np.mean(densities))
+
+
+def _course(problem: Problem, draft: Draft) -> Course:
+    """The course, with fewer rows where memory is short."""
+    course = FOR_REAL_TARGETS if is_gaussian(draft.likelihoods) else FOR_CLASSES
+    shape = (draft.kernel, draft.likelihoods[0], problem.n_features)
+    return affordable_course(course, *shape, problem.plan.candidate_share)

@@ -1,0 +1,83 @@
+"""What there is time for: costs by the shape of the data, at rates that are given."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import streamgp
+from streamgp import StreamGPClassifier
+from streamgp.settings import fit_settings
+from streamgp.training.auto import Shape, candidates
+from streamgp.training.cost import affordable, measured_rate, multiply_adds
+
+SHAPE = Shape(100_000, 20, 2)
+RATE = 1e10
+ALL = ["constant", "linear model", "inducing inputs", "local blocks"]
+
+
+def options(shape=SHAPE):
+    return candidates(fit_settings(StreamGPClassifier().get_params(deep=False), seed=0), shape)
+
+
+def chosen(seconds, rate=RATE):
+    found = affordable(options(), SHAPE, 8000, seconds, rate)
+    return [option.name for option in found.options], found.trial_rows, found.options[-1].settings.n_active
+
+
+def test_costs_grow_with_rows_features_classes_and_from_simple_to_large():
+    costs = [multiply_adds(option, SHAPE) for option in options()]
+    assert costs == sorted(costs)
+    for other in (replace(SHAPE, n_rows=200_000), replace(SHAPE, n_features=200)):
+        assert all(multiply_adds(option, other) > cost for option, cost in zip(options(), costs, strict=True))
+    many = replace(SHAPE, n_classes=8)
+    larger = [multiply_adds(option, many) for option in options(many)]
+    assert all(more > cost for more, cost in zip(larger, costs, strict=True))
+
+
+def test_less_time_means_fewer_trial_rows_then_fewer_candidates_then_no_trial():
+    assert chosen(1e6) == (ALL, 8000, 300)
+    ways = [chosen(seconds) for seconds in np.geomspace(1e4, 1e-6, 600)]
+    told = list(dict.fromkeys((tuple(names), rows > 0) for names, rows, _ in ways))
+    assert told == [
+        (tuple(ALL), True),
+        (tuple(ALL[:3]), True),
+        (("inducing inputs",), False),
+        (("constant", "linear model"), True),
+        (("constant",), False),
+    ]
+    assert any(names == ALL and rows < 8000 for names, rows, _ in ways)
+    alone = [size for names, _, size in ways if names == ["inducing inputs"]]
+    assert alone == sorted(alone, reverse=True)
+    assert alone[-1] < alone[0]  # smaller, not half-finished
+
+
+def test_a_faster_machine_does_more():
+    assert chosen(20.0, 1e10) == chosen(2.0, 1e11)
+    assert len(chosen(3.0, 1e12)[0]) > len(chosen(3.0, 1e9)[0])
+
+
+def test_what_is_chosen_without_a_trial_fits_the_time_or_is_the_simplest():
+    for seconds in np.geomspace(100, 1e-4, 25):
+        found = affordable(options(), SHAPE, 8000, seconds, RATE)
+        if not found.trial_rows and found.options[0].name != "constant":
+            assert multiply_adds(found.options[0], SHAPE) <= seconds * RATE
+
+
+def test_the_rate_counts_products_in_the_time_they_take():
+    ticks = iter(np.arange(0.0, 10.0, 0.01))
+    assert measured_rate(lambda: next(ticks)) == pytest.approx(2 * 384**3 / 0.03, rel=0.5)
+
+
+def test_no_time_gives_a_finished_simple_model_that_says_so(generator, tmp_path):
+    X = generator.standard_normal((900, 3))
+    y = (X[:, 0] > 0).astype(int)
+    model = streamgp.fit_stream((X, y), random_state=0, max_seconds=0.0, checkpoint=tmp_path)
+    assert "constant, chosen by max_seconds without a trial" in model.recipe_
+    assert "no time for linear model, inducing inputs, local blocks" in model.recipe_
+    np.testing.assert_allclose(model.predict_proba(X)[:, 1], y.mean(), atol=0.05)
+    # A resumed fit keeps to what was chosen, whatever time it is given.
+    again = streamgp.fit_stream((X, y), random_state=0, max_seconds=1e6, checkpoint=tmp_path)
+    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
