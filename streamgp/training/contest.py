@@ -28,6 +28,8 @@ from streamgp.training.verdict import Trial
 logger = logging.getLogger(__name__)
 
 FOLDS = 3
+MOST_COPIES = 0.8
+"""Share of judges that are copies of rows learned from, beyond which they say little about new rows."""
 
 Fit = Callable[[Rows, Task, FitSettings], Any]
 """How a candidate is fitted; gives a value with a ``model``."""
@@ -56,6 +58,28 @@ def folds(pool: Pool, n_classes: int) -> list[Part]:
         Part(pool.take(np.flatnonzero(fold != judged)), pool.take(np.flatnonzero(fold == judged)))
         for judged in range(FOLDS)
     ]
+
+
+def apart(part: Part) -> Part:
+    """The same rows, copies of one row on one side, where most judges are copies and all copies agree.
+
+    Such judges praise whoever learns by heart, and new rows are no copies. Where copies differ in their
+    targets (a few categories, and chance) new rows are copies too, and all stays as it is.
+    """
+    pool = Pool._make(map(np.concatenate, zip(*part, strict=True)))
+    _, group = np.unique([row.tobytes() for row in pool.features], return_inverse=True)
+    taught = np.unique(group[: len(part.learners.rows)])
+    if np.mean(np.isin(group[len(part.learners.rows) :], taught)) < MOST_COPIES:
+        return part
+    first = np.full(group.max() + 1, np.nan)
+    first[group[::-1]] = pool.targets[::-1]
+    if np.any(first[group] != pool.targets):
+        return part
+    n_judges = max(1, len(first) * len(part.judges.rows) // len(pool.rows))
+    key = np.full(len(first), np.inf)
+    np.minimum.at(key, group, pool.keys)
+    judging = np.isin(group, np.argsort(key, kind="stable")[:n_judges])
+    return Part(*(pool.take(np.flatnonzero(side)) for side in (~judging, judging)))
 
 
 def hold_contest(

@@ -17,7 +17,7 @@ from streamgp.passes.candidates import Pool, smallest
 from streamgp.selection import stratified_quotas
 from streamgp.settings import FitSettings
 from streamgp.training.auto import BLOCKS, INDUCING, Candidate, Shape, candidates, with_size, worth_trying
-from streamgp.training.contest import FOLDS, Fit, Part, folds, hold_contest
+from streamgp.training.contest import FOLDS, Fit, Part, apart, folds, hold_contest
 from streamgp.training.cost import affordable, measured_rate
 from streamgp.training.plan import MemoryPlan
 from streamgp.training.prepare import Prepared
@@ -183,7 +183,8 @@ def _held_on(
     small = settings
     if settings.size_is_open:
         small = replace(settings, n_active=min(MOST_INDUCING, len(learners.rows) // 3), size_is_open=False)
-    part, shape = Part(learners, judges), _shape(prepared, len(learners.rows))
+    part = Part(learners, judges) if names_rows else apart(Part(learners, judges))
+    shape = _shape(prepared, len(part.learners.rows))
     options = [option for option in candidates(small, shape) if option.name in names]
     if shape.n_classes > 2 and any(option.name == BLOCKS for option in options):
         two = [option for option in candidates(small, replace(shape, n_classes=2)) if option.name in names]

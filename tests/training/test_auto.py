@@ -17,7 +17,7 @@ from streamgp.passes.candidates import Pool
 from streamgp.settings import FITC, IVM, Kmeans, fit_settings
 from streamgp.training import trial
 from streamgp.training.auto import MOST_INDUCING, Shape, candidates, with_size, worth_trying
-from streamgp.training.contest import FOLDS, Part, folds
+from streamgp.training.contest import FOLDS, Part, apart, folds
 from streamgp.training.trial import FEWEST_FOLDED
 from streamgp.training.verdict import Trial
 
@@ -213,6 +213,26 @@ def test_several_classes_try_blocks_only_where_one_class_gains_by_them(generator
     model = streamgp.fit_stream((X, y), random_state=0)
     assert asked == [["constant", "linear model", "inducing inputs", "local blocks"]]
     assert "local blocks" not in model.history_[0]["log_losses"]
+
+
+@pytest.mark.parametrize("copies", [1, 5])
+@pytest.mark.parametrize("agree", [True, False])
+def test_copies_of_a_row_learn_or_judge_but_not_both(generator, copies, agree):
+    X, y = generator.standard_normal((40, 2)), generator.integers(2, size=40).astype(float)
+    features, targets = np.repeat(X, copies, axis=0), np.repeat(y, copies)
+    if not agree:
+        targets[::7] = 1 - targets[::7]
+    n = len(targets)
+    pool = Pool(np.arange(n), features, targets, generator.random(n), np.zeros((n, 0)))
+    order = generator.permutation(n)
+    given = Part(pool.take(order[n // 4 :]), pool.take(order[: n // 4]))
+    found = apart(given)
+    if copies == 1 or not agree:
+        assert found is given
+        return
+    np.testing.assert_array_equal(np.sort(np.concatenate([side.rows for side in found])), np.arange(n))
+    assert not set(found.learners.rows // copies) & set(found.judges.rows // copies)
+    assert len(found.judges.rows) == n // 4
 
 
 def test_one_class_is_told_from_all_others():
