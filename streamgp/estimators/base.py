@@ -187,7 +187,8 @@ class StreamGPEstimator(StreamGPParameters):
     def save(self, path: Any) -> None:
         """Write the fitted model to one file (or a ``.zarr`` folder) that :func:`load` reads.
 
-        A model of local blocks contains the training rows, and so does its file.
+        A model of local blocks contains the training rows, and so does its file: a warning is logged, with
+        its size. ``inference="fitc"`` excludes blocks from what "auto" may choose.
         """
         check_is_fitted(self)
         if isinstance(self.model_.snapshot, LocalSnapshot):

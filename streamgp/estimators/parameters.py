@@ -57,7 +57,8 @@ class StreamGPParameters(BaseEstimator):  # type: ignore[misc]
         (:class:`~streamgp.likelihoods.Softmax`; of two classes, one function and
         :class:`~streamgp.likelihoods.Logit`), whose mode is found over all rows, without variances; goes with
         "fitc" and "kmeans", "random" or "gain", and gives the best probabilities of many classes, fast. With
-        ``FITC(residual=...)`` expectation propagation follows, and there are variances.
+        ``FITC(residual=...)`` expectation propagation follows, and there are variances. With "ivm" and "adf",
+        "joint" is the multi-way IVM: an active set for each class, chosen together.
     class_weight : "balanced" or dict, optional
         For classes: how often rows of each count, as ``sample_weight`` of :meth:`fit_stream` says for rows.
     learn_hyperparameters : bool or {"constant", "hybrid", "exact", "evidence", "passes"}

@@ -111,7 +111,8 @@ class Local:
     """Local blocks: expectation propagation over all rows, in which near rows speak for themselves.
 
     What the inducing inputs leave unexplained is explained by blocks of near rows. The model holds all
-    training rows, on disk or, where they are few, in memory, and so does a saved one.
+    training rows, on disk or, where they are few, in memory, and so does a saved one. Where a model must not
+    contain them, ``inference="fitc"`` excludes blocks from what "auto" may choose.
 
     Parameters
     ----------

@@ -150,7 +150,7 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
     """The memory plan of a fit; nothing is read."""
     inference, with_slopes = settings.inference, settings.learning == "passes"
     named = 0 if settings.validation is None else np.size(settings.validation)
-    joint_classes = heads if settings.multiclass == "joint" else 0
+    joint_classes = heads if settings.multiclass == "joint" and inference.sees_all_rows else 0
     heads = 1 if joint_classes else heads
     given = getattr(inference, "block_rows", "auto")
     wish = None if given == "auto" else int(given)

@@ -178,7 +178,7 @@ def test_interrupted_between_passes_is_the_same_model(
 
 def test_joint_classes_need_inference_over_all_rows():
     with pytest.raises(ParameterError, match="multiclass='joint' goes only with inference='fitc'"):
-        streamgp.fit_stream(sectors(100), selection="ivm", multiclass="joint")
+        streamgp.fit_stream(sectors(100), selection="random", inference="adf", multiclass="joint")
     with pytest.raises(ParameterError, match="goes only with selection='kmeans', 'random' or 'gain': IVM"):
         streamgp.fit_stream(sectors(100), multiclass="joint", inference="fitc", selection="ivm")
     with pytest.raises(ParameterError, match=r"likelihood=Softmax\(...\) goes only with multiclass='joint'"):

@@ -78,5 +78,5 @@ class Demand:
     def likelihood_bytes(self, rows: int) -> int:
         """What the likelihood needs for a block, at the power that needs most."""
         if isinstance(self.likelihood, JointLikelihood):
-            return self.likelihood.workspace_bytes(rows, self.joint_classes)
+            return self.likelihood.workspace_bytes(rows, self.joint_classes or self.n_heads)
         return max(self.likelihood.workspace_bytes(rows, power=power) for power in self.powers)

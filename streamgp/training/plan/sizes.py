@@ -119,7 +119,8 @@ def local_task_bytes(demand: Demand) -> int:
     stored = 2 * demand.rows.feature_bytes() + 8 * p
     group = demand.group_rows * (stored + 64 + 16 * COLUMNS * demand.n_heads)
     sums = 2 * demand.n_at_once * 8 * m * (m + 1)
-    sweep = group + local_bytes(demand.kernel, likelihood, most, m, p, demand.itemsize) + sums
+    shape = (demand.kernel, likelihood, most, m, p)
+    sweep = group + max(local_bytes(*shape, itemsize) for itemsize in (4, 8)) + sums
     widened = most if most >= demand.rows.n_rows else 2 * most
     centres = 1 + demand.rows.n_rows // demand.block_sizes.target
     sweep = max(sweep, grouping_bytes(ROWS_PER_BLOCK[0], centres, p, NEAR_CENTRES))
