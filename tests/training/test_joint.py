@@ -150,11 +150,15 @@ def test_threads_clusters_files_and_chunkings(make_store, cluster_client, tmp_pa
     np.testing.assert_allclose(other.predict_proba(X), exact.predict_proba(X), atol=5e-3)
 
 
-@pytest.mark.parametrize(("rows", "inference"), [(12_000, "fitc"), (1500, FITC(residual=0.0))])
-def test_interrupted_between_passes_is_the_same_model(make_store, tmp_path, monkeypatch, rows, inference):
+@pytest.mark.parametrize(
+    ("rows", "inference", "budget"), [(12_000, "fitc", "4MiB"), (1500, FITC(residual=0.0), "6MiB")]
+)
+def test_interrupted_between_passes_is_the_same_model(
+    make_store, tmp_path, monkeypatch, rows, inference, budget
+):
     X, y = sectors(rows)
     path = make_store(X, y, chunk_rows=1500)
-    settings = {**FIXED, "n_active": 40, "memory_budget": "4MiB", "inference": inference}
+    settings = {**FIXED, "n_active": 40, "memory_budget": budget, "inference": inference}
     whole = streamgp.fit_stream(path, **settings)
     saves = 0
 
