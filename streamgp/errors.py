@@ -55,7 +55,7 @@ class ParameterError(StreamGPError, ValueError):
     """A parameter is outside of its range."""
 
 
-class BudgetError(StreamGPError, MemoryError):
+class BudgetError(MemoryError, StreamGPError):  # in this order it can be unpickled everywhere
     """The work does not fit into the memory budget."""
 
 

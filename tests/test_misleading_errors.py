@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process import kernels as sklearn_kernels
 
 import streamgp
-from streamgp import StreamGPClassifier, StreamGPRegressor
+from streamgp import StreamGPClassifier, StreamGPRegressor, errors
 from streamgp.data import open_rows
 from streamgp.errors import (
     BudgetError,
@@ -219,3 +219,13 @@ def test_leftovers_of_killed_fits_are_swept(data, tmp_path):
     time.sleep(0.1)
     StreamGPClassifier(**settings).fit(*data)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Exception)]
+)
+def test_every_error_can_be_made_anew_in_another_process(kind):
+    """As tblib does, which distributed uses: by ``__new__`` alone."""
+    made = kind.__new__(kind, "told")
+    assert made.args == ("told",)
+    assert pickle.loads(pickle.dumps(kind("told"))).args == ("told",)
