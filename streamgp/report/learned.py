@@ -19,6 +19,8 @@ MOST_BARS = 20
 SHOWN_ROWS = 10
 SHOWN_IMAGES = 24
 SHOWN_COLUMNS = 5
+SMALLEST_SIDE = 8
+"""Pixels of an image's side at least: fewer features that are a square number are so by chance."""
 
 
 def features(model: Any, known: FloatArray | None, rows: Array | None) -> Section:
@@ -68,13 +70,16 @@ def active(model: Any, known: FloatArray | None, inputs: Array | None) -> Sectio
         )
     numbers = model.active_rows_
     rows = len(numbers) == len(inputs)
-    text = (
-        f"The model keeps {len(inputs):,} {'rows of the store' if rows else 'inputs'}. Those that entered "
-        "first are shown: where the selection is greedy, they were the ones that taught most."
+    text = f"The model keeps {len(inputs):,} " + (
+        "rows of the store. Those that entered first are shown: where the selection is greedy, they were the "
+        "ones that taught most."
+        if rows
+        else "inputs that stand for all rows, such as centres of clusters. Some are shown."
     )
     shown = _first_of_each(model, len(inputs))
     side = int(np.sqrt(inputs.shape[1]))
-    if side * side == inputs.shape[1] and side >= 6 and known is None:
+    is_image = side * side == inputs.shape[1] and side >= SMALLEST_SIDE and known is None
+    if is_image and not hasattr(model, "feature_names_in_"):
         chosen = shown[:SHOWN_IMAGES]
         pictures = inputs[chosen].reshape(-1, side, side)
         titles = [f"row {numbers[place]}" if rows else f"input {place}" for place in chosen]
