@@ -56,7 +56,7 @@ RECIPES = [
     (
         "real targets",
         {"inference": "local"},
-        "learn: local -> select: kmeans -> group: blocks -> infer: local -> calibrate",
+        "learn: local -> learn: near rows -> select: kmeans -> group: blocks -> infer: local -> calibrate",
     ),
     (
         "two classes",
