@@ -47,6 +47,8 @@ SMOKE = {
     "benchmarks.papers.streaming_greedy": "--synthetic --active 40 --seeds 0 1",
     "benchmarks.papers.virtual_rows": "--synthetic --rows 150 --active 20 --methods ivm pass",
     "benchmarks.robustness.files": "--mutations 10",
+    "benchmarks.defaults": "--cases plain --rows 40",
+    "benchmarks.peers": "--synthetic --sets usps4 uci_kin40k --methods LightGBM SVM --rows 100",
     "benchmarks.peers.default": "--synthetic --sets uci_kin40k",
     "benchmarks.scale.ingest": "--rows 3000 --shuffle",
     "benchmarks.scale.ivm_scaling": "--rows 2000 --active 20 40 --features 5 --test-rows 500",
@@ -79,12 +81,18 @@ def test_the_readme_lists_them():
     assert listing() in (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
 
 
+def module_of(name):
+    """The module that ``python -m name`` runs: a package has one for that."""
+    module = importlib.import_module(name)
+    return importlib.import_module(f"{name}.__main__") if hasattr(module, "__path__") else module
+
+
 def documented_commands():
     """Commands of benchmarks in README files and docstrings, with their options."""
     texts = [
         path.read_text(encoding="utf-8") for path in (ROOT / "README.md", ROOT / "benchmarks" / "README.md")
     ]
-    texts += [str(importlib.import_module(name).__doc__) for name in scripts()]
+    texts += [str(module_of(name).__doc__) for name in scripts()]
     found = re.findall(r"(benchmarks\.\w+\.\w+)((?: --?[\w.-]+| [\w.+-]+(?=[ `\n]))*)", "\n".join(texts))
     return {(name, options) for name, options in found if name in scripts() and " --" in options}
 
@@ -93,12 +101,12 @@ def test_documented_options_exist():
     commands = documented_commands()
     assert len(commands) > 20
     for name, options in commands:
-        importlib.import_module(name).SCRIPT.parsed(options.split())
+        module_of(name).SCRIPT.parsed(options.split())
 
 
 def in_process(name, options, capsys, monkeypatch):
     """What a script prints; what it would do in a process of its own, it does here."""
-    module = importlib.import_module(name)
+    module = module_of(name)
     monkeypatch.setattr(module, "in_own_process", lambda work, *arguments: work(*arguments), raising=False)
     with warnings.catch_warnings():
         warnings.simplefilter("default")  # tiny problems need not converge

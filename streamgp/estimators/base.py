@@ -29,6 +29,7 @@ from streamgp.persistence import write_record
 from streamgp.posterior.model import Model
 from streamgp.posterior.witness import WITNESS, witness_of
 from streamgp.settings import fit_settings, parameter_to_json
+from streamgp.training.history import final_evidence
 from streamgp.training.preview import Preview, preview
 
 logger = logging.getLogger(__name__)
@@ -51,6 +52,9 @@ class StreamGPEstimator(StreamGPParameters):
         that are no rows (centres, or learned) are not among them.
     kernel_, likelihood_
         With learned parameters; one likelihood per latent function.
+    log_evidence_ : float or None
+        Log evidence, in nats, that the last sweep of the final inference found, summed over latent functions;
+        of joint classes it is one number for all. None where inference has none: "adf", or a mode.
     recipe_ : str
         The stages of the fit, such as ``learn: criterion -> select: ivm -> calibrate``, and where a trial
         decided, what it found.
@@ -183,7 +187,8 @@ class StreamGPEstimator(StreamGPParameters):
     def save(self, path: Any) -> None:
         """Write the fitted model to one file (or a ``.zarr`` folder) that :func:`load` reads.
 
-        A model of local blocks contains the training rows, and so does its file.
+        A model of local blocks contains the training rows, and so does its file: a warning is logged, with
+        its size. ``inference="fitc"`` excludes blocks from what "auto" may choose.
         """
         check_is_fitted(self)
         if isinstance(self.model_.snapshot, LocalSnapshot):
@@ -201,6 +206,7 @@ class StreamGPEstimator(StreamGPParameters):
     ) -> Self:
         """Take over what a fit has learned."""
         self.model_, self.history_, self.recipe_, self.about_ = model, list(history), recipe, about
+        self.log_evidence_ = final_evidence(self.history_)
         self.n_features_in_ = model.snapshot.active_inputs.shape[1]
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         if model.feature_names is not None:

@@ -56,7 +56,9 @@ class StreamGPParameters(BaseEstimator):  # type: ignore[misc]
         one active set for all; the default of "fitc" and "local". "joint": by one likelihood of all classes
         (:class:`~streamgp.likelihoods.Softmax`; of two classes, one function and
         :class:`~streamgp.likelihoods.Logit`), whose mode is found over all rows, without variances; goes with
-        "fitc" and "kmeans", "random" or "gain", and gives the best probabilities of many classes, fast.
+        "fitc" and "kmeans", "random" or "gain", and gives the best probabilities of many classes, fast. With
+        ``FITC(residual=...)`` expectation propagation follows, and there are variances. With "ivm" and "adf",
+        "joint" is the multi-way IVM: an active set for each class, chosen together.
     class_weight : "balanced" or dict, optional
         For classes: how often rows of each count, as ``sample_weight`` of :meth:`fit_stream` says for rows.
     learn_hyperparameters : bool or {"constant", "hybrid", "exact", "evidence", "passes"}

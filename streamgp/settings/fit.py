@@ -10,6 +10,7 @@ from streamgp.data.standardize import Standardize
 from streamgp.kernels import Kernel
 from streamgp.passes.progress import Progress
 from streamgp.posterior import Precision
+from streamgp.settings.inferences import FITC
 from streamgp.settings.methods import Inference, Selection
 
 
@@ -43,6 +44,14 @@ class FitSettings:
     progress: bool | Progress | None
     method_is_open: bool = False
     size_is_open: bool = False
+
+    @property
+    def joint_spread(self) -> bool:
+        """Whether joint classes are to have variances: a residual is given, and nothing that they lack."""
+        inference = self.inference
+        if self.multiclass != "joint" or not isinstance(inference, FITC) or inference.residual == "auto":
+            return False
+        return inference.power in ("auto", 1) and inference.learn_inducing == "auto"
 
     @property
     def shared(self) -> bool:

@@ -56,7 +56,7 @@ class FITC:
     ----------
     residual : float or "auto"
         How much of what the inducing inputs leave unexplained of a row counts. 1 is FITC, 0 the projected
-        process (DTC).
+        process (DTC). With ``multiclass="joint"`` a number asks for variances beside the mode.
     power : float or "auto"
         Power of expectation propagation. 1 is EP, towards 0 it becomes variational.
     learn_inducing : bool or "auto"
@@ -111,7 +111,8 @@ class Local:
     """Local blocks: expectation propagation over all rows, in which near rows speak for themselves.
 
     What the inducing inputs leave unexplained is explained by blocks of near rows. The model holds all
-    training rows, on disk or, where they are few, in memory, and so does a saved one.
+    training rows, on disk or, where they are few, in memory, and so does a saved one. Where a model must not
+    contain them, ``inference="fitc"`` excludes blocks from what "auto" may choose.
 
     Parameters
     ----------

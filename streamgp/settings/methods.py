@@ -44,7 +44,10 @@ def method(parameters: dict[str, Any]) -> tuple[Selection, Inference] | None:
         inference = chosen("inference", inference, INFERENCES)
     if not is_auto(selection):
         selection = chosen("selection", selection, SELECTIONS)
-        return selection, DEFAULT_INFERENCE[type(selection)]() if is_auto(inference) else inference
+        default = DEFAULT_INFERENCE[type(selection)]()
+        if isinstance(selection, IVM) and parameters.get("multiclass") == "joint":
+            default = ADF(calibrate=False)  # the multi-way IVM has probabilities of its own
+        return selection, default if is_auto(inference) else inference
     if not is_auto(inference):
         return DEFAULT_SELECTION[type(inference)](), inference
     learning, multiclass = parameters["learn_hyperparameters"], parameters.get("multiclass", "auto")

@@ -16,6 +16,7 @@ WEIGHTED = (
     f"{OVER_ALL_ROWS}, or selection='ivm' or 'random': 'pass' and 'fpass' exchange rows by probability, "
     "whatever they weigh"
 )
+NOT_MULTIWAY = "multiclass='per_class' or 'shared', where selection='ivm' is joined by inference='adf'"
 NO_UPDATES = (False, "constant", "hybrid", "exact")
 
 
@@ -24,6 +25,7 @@ def check_together(settings: FitSettings) -> None:
     selection, inference, learning = settings.selection, settings.inference, settings.learning
     inducing, predictive = isinstance(selection, Kmeans | EvidenceGain), isinstance(selection, PASS | FPASS)
     over_all_rows, fitc = inference.sees_all_rows, isinstance(inference, FITC)
+    multiway = settings.multiclass == "joint" and isinstance(selection, IVM) and isinstance(inference, ADF)
     by_probability = predictive and not over_all_rows
     name, is_literal = type(selection).__name__, getattr(selection, "literal", False)
     pairs = [
@@ -42,9 +44,25 @@ def check_together(settings: FitSettings) -> None:
             "multiclass='per_class'",
             "inference='adf' or 'ep': with 'fitc' and 'local' all classes share their inducing inputs",
         ),
-        (settings.multiclass == "joint" and not fitc, "multiclass='joint'", "inference='fitc'"),
         (
-            settings.multiclass == "joint" and isinstance(selection, IVM | PASS | FPASS),
+            settings.multiclass == "joint" and not fitc and not multiway,
+            "multiclass='joint'",
+            "inference='fitc', or selection='ivm' with inference='adf'",
+        ),
+        (multiway and settings.class_weight is not None, "class_weight", NOT_MULTIWAY),
+        (multiway and settings.sample_weight is not None, "sample_weight", NOT_MULTIWAY),
+        (
+            multiway and inference.calibrate,
+            "ADF(calibrate=True)",
+            "multiclass='per_class' or 'shared', not 'joint'",
+        ),
+        (
+            multiway and getattr(selection, "virtual", None) is not None,
+            "virtual=...",
+            "another multiclass than 'joint'",
+        ),
+        (
+            settings.multiclass == "joint" and not multiway and isinstance(selection, IVM | PASS | FPASS),
             "multiclass='joint'",
             f"selection='kmeans', 'random' or 'gain': {name} chooses rows for one class at a time",
         ),

@@ -150,7 +150,7 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
     """The memory plan of a fit; nothing is read."""
     inference, with_slopes = settings.inference, settings.learning == "passes"
     named = 0 if settings.validation is None else np.size(settings.validation)
-    joint_classes = heads if settings.multiclass == "joint" else 0
+    joint_classes = heads if settings.multiclass == "joint" and inference.sees_all_rows else 0
     heads = 1 if joint_classes else heads
     given = getattr(inference, "block_rows", "auto")
     wish = None if given == "auto" else int(given)
@@ -170,6 +170,7 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
             criterion_rows=min(SAMPLE_ROWS, rows.n_rows) if settings.learning in BY_CRITERION else 0,
             criterion_active=settings.n_active if isinstance(settings.selection, IVM2006) else SAMPLE_ACTIVE,
             joint_classes=joint_classes,
+            joint_spread=settings.joint_spread,
             block_sizes=blocks if isinstance(inference, Local) else None,
             blocks_may_shrink=wish is None,
             row_bytes=8 * (3 * named + (0 if settings.sample_weight is None else rows.n_rows)),

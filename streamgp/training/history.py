@@ -26,6 +26,12 @@ def log_evidence(entry: Mapping[str, Any]) -> float | None:
     return None if found is None else float(sum(found) if isinstance(found, list | tuple) else found)
 
 
+def final_evidence(history: Sequence[Mapping[str, Any]]) -> float | None:
+    """Log evidence of the inference that a fit ended with; None where that has none, as a mode."""
+    inferred = [entry for entry in history if entry["stage"].startswith("infer:")]
+    return log_evidence(inferred[-1]) if inferred else None
+
+
 def n_active(entry: Mapping[str, Any]) -> int | None:
     """Size of the largest active set after a step; None where the step did not tell."""
     found = entry.get("n_active")

@@ -30,6 +30,9 @@ from streamgp.training.stage import Draft
 MEMORY_SHARE = 16
 """A model whose blocks take less than this part of the memory budget holds them in memory."""
 
+MOST_STEP = 0.7
+"""Of sites towards those that match: sites of a block move at once, and larger steps swing about the end."""
+
 record(Damped)
 
 
@@ -57,7 +60,9 @@ class LocalSweeps:
     def begin(problem: Problem, draft: Draft, table: BlockTable, settings: Local) -> LocalSweeps:
         """Flat sites, and so the prior."""
         heads, size = problem.n_heads, len(inducing_of(draft))
-        precision = "float32" if problem.settings.precision == "float32" else "float64"
+        # Sites of classes have a precision of at most 1: products with m columns may be rounded.
+        rounded = {"float32": True, "auto": problem.is_classification}.get(problem.settings.precision, False)
+        precision = "float32" if rounded else "float64"
         return LocalSweeps(
             table,
             settings.neighbours,
@@ -196,7 +201,7 @@ def _swept(
         {head: posterior.astype(sweeps.precision) for head, posterior in posteriors.items()},
         likelihoods,
         problem.prepared.targets,
-        {head: sweeps.progress[head].step for head in moving},
+        {head: min(sweeps.progress[head].step, MOST_STEP) for head in moving},
         _weights(problem, store.arrays["numbers"]),
         sweeps.table,
     )

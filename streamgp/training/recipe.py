@@ -19,6 +19,7 @@ from streamgp.training.group import group_rows
 from streamgp.training.infer.active import propagate_actives
 from streamgp.training.infer.all_rows import sweep_all_rows
 from streamgp.training.infer.approximation import choose_approximation
+from streamgp.training.infer.joint import sweep_joint_classes
 from streamgp.training.infer.local import sweep_local_blocks
 from streamgp.training.infer.mode import find_joint_mode
 from streamgp.training.learn.active import best_start, climb_active_evidence, climb_evidence_alone
@@ -41,6 +42,7 @@ from streamgp.training.select.draw import draw_actives, draw_first, draw_inducin
 from streamgp.training.select.exchange import Exchange
 from streamgp.training.select.gain import gain_inducing
 from streamgp.training.select.grow import grow_actives
+from streamgp.training.select.multiway import select_multiway
 from streamgp.training.select.printed import add_bias_variance, select_printed
 from streamgp.training.select.virtual import select_again
 from streamgp.training.select.watch import Watching
@@ -97,7 +99,9 @@ class Choices:
     likelihoods: tuple[Any, ...] = ()
     has_many_classes: bool = False
     likelihood: Any = None
+    joint_spread: bool = False
     is_printed: bool = False  # a paper's algorithm as it is printed
+    multiway: Any = None  # likelihood of all classes, of which each has an active set of its own
 
 
 Compose = Callable[[Choices], Recipe]
@@ -106,6 +110,8 @@ Compose = Callable[[Choices], Recipe]
 def compose(settings: FitSettings, traits: Traits) -> Recipe:
     """The stages of a fit."""
     choices = resolve(settings, traits)
+    if choices.multiway is not None:
+        return _multiway(choices)
     if choices.likelihoods:
         return _jointly(choices)
     printed = PRINTED.get(type(choices.selection))
@@ -148,7 +154,12 @@ def resolve(settings: FitSettings, traits: Traits) -> Choices:
         likelihoods=_joint_likelihoods(settings, traits),
         has_many_classes=traits.n_heads > 1,
         likelihood=settings.likelihood,
+        joint_spread=settings.joint_spread,
     )
+    if settings.multiclass == "joint" and not inference.sees_all_rows:
+        return replace(
+            choices, likelihoods=(), multiway=choices.likelihoods[0], likelihood=None, validation=False
+        )
     if isinstance(selection, IVM2003 | IVM2006):
         return _printed_ivm(settings, traits, choices)
     return _printed_pass(settings, traits, choices) if getattr(selection, "literal", False) else choices
@@ -215,15 +226,21 @@ def _joint_likelihoods(settings: FitSettings, traits: Traits) -> tuple[Any, ...]
         return ()
     if traits.n_heads > 1 and given is not None and not isinstance(given, JointLikelihood):
         raise ParameterError(f"likelihood={given!r} is for two classes; here are {traits.n_heads}")
+    over_all_rows = settings.inference.sees_all_rows
+    if traits.n_heads == 1 and not over_all_rows:
+        raise ParameterError(
+            "multiclass='joint' with selection='ivm' is for three classes or more; here are two: leave it out"
+        )
+    spreads = over_all_rows and settings.joint_spread and traits.n_heads > 1
     ignored = {
-        "inference": not _leaves_open(settings.inference),
-        "learn_hyperparameters": settings.learning not in (True, False),
-        "scratch": settings.scratch is not None,
+        "inference": over_all_rows and not (spreads or _leaves_open(settings.inference)),
+        "learn_hyperparameters": over_all_rows and settings.learning not in (True, False),
+        "scratch": settings.scratch is not None and not spreads,
     }
     for name in (name for name, is_given in ignored.items() if is_given):
         value = settings.learning if name == "learn_hyperparameters" else getattr(settings, name)
         raise ParameterError(f"{name}={value!r} has no effect with multiclass='joint': leave it out")
-    if settings.kernel is not None and settings.kernel.has_white_noise:
+    if over_all_rows and settings.kernel is not None and settings.kernel.has_white_noise and not spreads:
         raise ParameterError(
             f"the white noise of kernel={settings.kernel!r} has no effect with multiclass='joint', a "
             f"mode without variances: leave it out, or give multiclass='shared'"
@@ -436,7 +453,16 @@ def _in_blocks(choices: Choices) -> Recipe:
 def _jointly(choices: Choices) -> Recipe:
     learned = () if choices.learning == "none" else (judge_kernels(choices.starts, choices.default_kernel),)
     selected = SELECT_INDUCING[type(choices.selection)](choices)
-    return (*learned, *selected, find_joint_mode(choices.inference), point_calibration())
+    mode = find_joint_mode(choices.inference)
+    # A temperature is for a point; where variances are asked for, they are what tempers.
+    last = sweep_joint_classes(choices.inference) if choices.joint_spread else point_calibration()
+    return *learned, *selected, mode, last
+
+
+def _multiway(choices: Choices) -> Recipe:
+    # The paper has no criterion for several classes: the kernel is learned by each of them against the rest.
+    learned = BEFORE_ACTIVE.get(choices.learning, _nothing)(choices)
+    return *learned, select_multiway(choices.selection, choices.multiway)
 
 
 def _propagate(choices: Choices) -> Recipe:

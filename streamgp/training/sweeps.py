@@ -5,6 +5,7 @@ Learning by all rows and the final inference share these; each says for itself w
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 
 from streamgp.arrays import FloatArray
 from streamgp.data import Span
+from streamgp.errors import NumericsWarning
 from streamgp.inference.damping import Damped
 from streamgp.inference.inducing.basis import Approximation, Basis, make_basis
 from streamgp.inference.inducing.heads import ExactSums, HeadSweep
@@ -186,3 +188,15 @@ def sum_over_rows(
     """Sums over all rows, or those of some spans: one record for each head of the visitor's step."""
     _, sums = problem.run_pass(visitor, np.dtype(precision), label, spans)
     return list(sums)
+
+
+def warn_of_no_convergence(sweeps: Sweeps, tolerance: float) -> None:
+    """Tell how many latent functions have not converged, and by how much."""
+    far = sum(not head.converged for head in sweeps.progress)
+    warnings.warn(
+        f"the sweeps over all rows did not converge for {far} of {len(sweeps.progress)} latent functions: "
+        f"after {sweeps.n_sweeps} sweeps moments are off by {sweeps.residual:.1e} (wanted {tolerance:.0e}). "
+        f"Give more time, or a kernel of smaller variance.",
+        NumericsWarning,
+        stacklevel=3,
+    )

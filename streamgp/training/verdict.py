@@ -61,7 +61,7 @@ class Trial(NamedTuple):
 
     def entry(self) -> dict[str, Any]:
         """For the history of a fit."""
-        return {"stage": "trial", **self._asdict()}
+        return {"stage": "trial", **self._asdict(), "left_out": list(self.left_out)}
 
 
 def trial_folder(checkpoint: Any, identity: Mapping[str, Any] | None = None) -> CheckpointFolder:

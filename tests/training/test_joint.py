@@ -10,14 +10,15 @@ from scipy.optimize import minimize
 
 import streamgp
 from streamgp.data import ClassTargets
-from streamgp.errors import NumericsWarning, ParameterError
+from streamgp.errors import BudgetError, NumericsWarning, ParameterError
 from streamgp.inference.inducing.basis import make_basis, whiten
 from streamgp.inference.inducing.mode import PointTerms
 from streamgp.kernels import RBF
-from streamgp.likelihoods import Logit, Probit, Softmax
+from streamgp.likelihoods import Logit, MultivariateProbit, Probit, Softmax
 from streamgp.persistence import CheckpointFolder
 from streamgp.settings import FITC
 from streamgp.training.infer import mode
+from tests.reference.joint_ep_dense import joint_ep
 from tests.training.test_fitc import same_bits
 
 JOINT = {"multiclass": "joint", "selection": "kmeans", "random_state": 0}
@@ -149,10 +150,11 @@ def test_threads_clusters_files_and_chunkings(make_store, cluster_client, tmp_pa
     np.testing.assert_allclose(other.predict_proba(X), exact.predict_proba(X), atol=5e-3)
 
 
-def test_interrupted_between_passes_is_the_same_model(make_store, tmp_path, monkeypatch):
-    X, y = sectors(12_000)
+@pytest.mark.parametrize(("rows", "inference"), [(12_000, "fitc"), (1500, FITC(residual=0.0))])
+def test_interrupted_between_passes_is_the_same_model(make_store, tmp_path, monkeypatch, rows, inference):
+    X, y = sectors(rows)
     path = make_store(X, y, chunk_rows=1500)
-    settings = {**FIXED, "n_active": 40, "memory_budget": "4MiB"}
+    settings = {**FIXED, "n_active": 40, "memory_budget": "4MiB", "inference": inference}
     whole = streamgp.fit_stream(path, **settings)
     saves = 0
 
@@ -172,7 +174,7 @@ def test_interrupted_between_passes_is_the_same_model(make_store, tmp_path, monk
 
 def test_joint_classes_need_inference_over_all_rows():
     with pytest.raises(ParameterError, match="multiclass='joint' goes only with inference='fitc'"):
-        streamgp.fit_stream(sectors(100), selection="ivm", multiclass="joint")
+        streamgp.fit_stream(sectors(100), selection="random", inference="adf", multiclass="joint")
     with pytest.raises(ParameterError, match="goes only with selection='kmeans', 'random' or 'gain': IVM"):
         streamgp.fit_stream(sectors(100), multiclass="joint", inference="fitc", selection="ivm")
     with pytest.raises(ParameterError, match=r"likelihood=Softmax\(...\) goes only with multiclass='joint'"):
@@ -186,7 +188,11 @@ def test_joint_classes_need_inference_over_all_rows():
 
 @pytest.mark.parametrize(
     "ignored",
-    [{"inference": FITC(residual=0.5)}, {"learn_hyperparameters": "evidence"}, {"scratch": "somewhere"}],
+    [
+        {"inference": FITC(residual=0.5, power=0.5)},
+        {"learn_hyperparameters": "evidence"},
+        {"scratch": "somewhere"},
+    ],
     ids=lambda ignored: next(iter(ignored)),
 )
 def test_what_joint_classes_would_ignore_is_refused(ignored):
@@ -194,6 +200,88 @@ def test_what_joint_classes_would_ignore_is_refused(ignored):
         ParameterError, match=f"{next(iter(ignored))}=.* has no effect with multiclass='joint'"
     ):
         streamgp.fit_stream(sectors(200), n_active=5, **{**FIXED, **ignored})
+
+
+@pytest.mark.parametrize("residual", [0.0, 1.0])
+@pytest.mark.parametrize(
+    ("likelihood", "noise"),
+    [(MultivariateProbit(), "normal"), (Softmax(), "gumbel")],
+    ids=["normal", "gumbel"],
+)
+def test_sweeps_from_the_mode_end_at_the_sites_of_dense_joint_ep(likelihood, noise, residual):
+    """The sites on wᵀu are those on f seen through the residual variance D: τ = π/(1 + D π)."""
+    X, y = sectors(24, classes=3)
+    settings = {**FIXED, "kernel": RBF(2.0, 1.5), "likelihood": likelihood, "selection": "random"}
+    model = streamgp.fit_stream(
+        (X, y),
+        n_active=8,
+        precision="float64",
+        validation=False,
+        standardize=False,
+        **{**settings, "inference": FITC(residual=residual, tolerance=1e-9, most_sweeps=200)},
+    )
+    assert model.recipe_ == "select: random -> infer: mode -> infer: joint sweeps"
+    inducing = model.model_.snapshot.active_inputs
+    whitened, left = whiten(make_basis(RBF(2.0, 1.5), inducing), X)
+    dense = joint_ep(whitened, residual * left, y, noise, 3, sweeps=200)
+    mean, variance = model.predict_latent(X)
+    new_variance = residual * left[:, None] + _explained(whitened, residual * left, dense)
+    np.testing.assert_allclose(model.log_evidence_, dense.log_evidence, rtol=1e-6)
+    np.testing.assert_allclose(mean, _explained_mean(whitened, residual * left, dense), atol=1e-5)
+    np.testing.assert_allclose(variance, new_variance, atol=1e-5)
+
+
+def _on_inducing(whitened, left, dense, c):
+    """A = 1 + Σ τ w wᵀ and r = Σ ρ w of one class, from sites on f."""
+    shrunk = 1.0 + left * dense.precision[:, c]
+    matrix = np.eye(whitened.shape[1]) + (whitened.T * (dense.precision[:, c] / shrunk)) @ whitened
+    return matrix, whitened.T @ (dense.precision_mean[:, c] / shrunk)
+
+
+def _explained_mean(whitened, left, dense):
+    solved = [np.linalg.solve(*_on_inducing(whitened, left, dense, c)) for c in range(3)]
+    return whitened @ np.stack(solved, axis=1)
+
+
+def _explained(whitened, left, dense):
+    inverses = [np.linalg.inv(_on_inducing(whitened, left, dense, c)[0]) for c in range(3)]
+    return np.stack([np.sum((whitened @ inverse) * whitened, axis=1) for inverse in inverses], axis=1)
+
+
+def test_sweeps_of_joint_classes_are_the_same_in_any_chunks_interrupted_and_on_a_cluster(
+    make_store, cluster_client, tmp_path
+):
+    X, y = sectors(900)
+    settings = {**FIXED, "inference": FITC(residual=0.0), "n_active": 20, "precision": "float64"}
+    model = streamgp.fit_stream(make_store(X, y, chunk_rows=200), memory_budget="6MiB", **settings)
+    again = streamgp.fit_stream(
+        make_store(X, y, chunk_rows=200), memory_budget="6MiB", client=cluster_client, **settings
+    )
+    same_bits(model, again)
+    other = streamgp.fit_stream(make_store(X, y, chunk_rows=350), memory_budget="6MiB", **settings)
+    np.testing.assert_allclose(other.predict_proba(X), model.predict_proba(X), atol=2e-3)
+    model.save(tmp_path / "model.zip")
+    same_bits(streamgp.load(tmp_path / "model.zip"), model)
+
+
+def test_sweeps_of_joint_classes_that_do_not_converge_say_so():
+    settings = {**FIXED, "inference": FITC(residual=0.0, most_sweeps=2, tolerance=1e-8)}
+    with pytest.warns(NumericsWarning, match="did not converge for 4 of 4 latent functions"):
+        streamgp.fit_stream(sectors(300), n_active=10, **settings)
+
+
+def test_matrices_and_sites_of_all_classes_are_planned(make_store):
+    settings = {**FIXED, "n_active": 200, "memory_budget": "8MiB"}
+    store = make_store(*sectors(600), chunk_rows=200)
+    streamgp.fit_stream(store, **settings)
+    with pytest.raises(BudgetError, match="memory_budget"):
+        streamgp.fit_stream(store, **{**settings, "inference": FITC(residual=0.0)})
+
+
+def test_two_classes_have_no_joint_sweeps():
+    X, y = sectors(100)
+    with pytest.raises(ParameterError, match=r"inference=FITC\(residual=0.0.* has no effect"):
+        streamgp.fit_stream((X, y > 1), n_active=5, **{**FIXED, "inference": FITC(residual=0.0)})
 
 
 @pytest.mark.parametrize("how", [{"selection": "ivm"}, {"selection": "kmeans", "inference": FITC(1.0, 1.0)}])

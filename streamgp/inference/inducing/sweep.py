@@ -109,7 +109,7 @@ def sweep_whitened(
         CAVITY_FLOOR[rows.features.dtype],
     )
     new = Sites(*(old + damping * (fresh - old) for old, fresh in zip(sites, update.sites, strict=True)))
-    matrix, vector = _moments(rows, new, weights)
+    matrix, vector = moments_of_sites(rows, new, weights)
     sums = SweepSums(
         matrix,
         vector,
@@ -149,7 +149,7 @@ def exact_whitened(
 ) -> Swept:
     """The same for whitened rows, which are overwritten."""
     exact = exact_rows(likelihood, targets, rows.residual_variance, approximation)
-    matrix, vector = _moments(rows, exact.sites, weights)
+    matrix, vector = moments_of_sites(rows, exact.sites, weights)
     sums = SweepSums(
         matrix, vector, float(weights @ exact.evidence), 0.0, 0.0, float(weights.sum()), len(targets), 0
     )
@@ -164,7 +164,7 @@ def moments_block(
     Shapes: as :func:`sweep_block`.  Cost: 2 p m + 2 m² flops a row.
     """
     weight = np.ones(len(features)) if weights is None else weights
-    matrix, vector = _moments(whiten(basis, features), sites, weight)
+    matrix, vector = moments_of_sites(whiten(basis, features), sites, weight)
     return SweepSums(matrix, vector, 0.0, 0.0, 0.0, float(weight.sum()), len(features), 0)
 
 
@@ -196,7 +196,7 @@ def exact_evidence(posterior: InducingPosterior, sums: SweepSums) -> float:
     return sums.evidence + fit - 0.5 * posterior.log_determinant
 
 
-def _moments(rows: WhitenedRows, sites: Sites, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
+def moments_of_sites(rows: WhitenedRows, sites: Sites, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Σ ω τ w wᵀ and Σ ω ρ w; the whitened rows are overwritten.
 
     Rows of flat sites are left out of the product. Shapes: (m, m), (m,).  Cost: c m² flops.

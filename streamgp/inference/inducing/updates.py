@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from streamgp.arrays import BoolArray, FloatArray
 from streamgp.inference.inducing.basis import Approximation
 from streamgp.inference.sites import Sites
-from streamgp.likelihoods import Gaussian, Likelihood
+from streamgp.likelihoods import Gaussian
+from streamgp.likelihoods.base import TiltedSites
 
 CAVITY_FLOOR = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
 """A row whose site holds more than all but this share of its marginal has no cavity to speak of."""
 
 
+class Tilts(Protocol):
+    """What an update needs of a likelihood."""
+
+    def tilted_sites(
+        self, targets: FloatArray, latent_mean: FloatArray, latent_variance: FloatArray, *, power: float
+    ) -> TiltedSites:
+        """Log Z and sites that match tilted moments."""
+
+
 class RowUpdate(NamedTuple):
-    """What one update says about c rows; (c,) each.
+    """What one update says about c rows; (c,) each, or (c, C) of C classes whose sites are updated together.
 
     ``has_cavity``: where it is false the row is skipped: its site stays, its other entries are zero.
     ``precision_gap`` v = ρ − τ ms; ``slope`` g and ``curvature`` ν of log Z by mc; ``cavity_variance`` vc;
@@ -37,7 +47,7 @@ class RowUpdate(NamedTuple):
 
 
 def update_rows(
-    likelihood: Likelihood,
+    likelihood: Tilts,
     targets: FloatArray,
     sites: Sites,
     mean: FloatArray,

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from streamgp.errors import NumericsWarning
 from streamgp.settings import FITC
 from streamgp.training.heads import inducing_of
 from streamgp.training.problem import Problem
 from streamgp.training.stage import Draft, Save, Stage
-from streamgp.training.sweeps import Sweeps, sweep_once
+from streamgp.training.sweeps import sweep_once, warn_of_no_convergence
 
 
 def sweep_all_rows(settings: FITC) -> Stage:
@@ -38,19 +36,8 @@ def sweep_all_rows(settings: FITC) -> Stage:
         }
         ended = sweeps.n_sweeps >= settings.most_sweeps or problem.is_late()
         if ended and not sweeps.converged:
-            _warn_of_no_convergence(sweeps, settings.tolerance)
+            warn_of_no_convergence(sweeps, settings.tolerance)
         draft = replace(draft, sweeps=sweeps)
         return draft, None if ended or sweeps.converged else own, told
 
     return Stage("infer: all rows", lambda problem, draft: {}, step)
-
-
-def _warn_of_no_convergence(sweeps: Sweeps, tolerance: float) -> None:
-    far = sum(not head.converged for head in sweeps.progress)
-    warnings.warn(
-        f"the sweeps over all rows did not converge for {far} of {len(sweeps.progress)} latent functions: "
-        f"after {sweeps.n_sweeps} sweeps moments are off by {sweeps.residual:.1e} (wanted {tolerance:.0e}). "
-        f"Give more time, or a kernel of smaller variance.",
-        NumericsWarning,
-        stacklevel=3,
-    )

@@ -23,7 +23,8 @@ class Demand:
     one sweep over all rows, through the active rows as inducing inputs and with these ``powers`` of the
     likelihood; 0: there are no such sweeps. ``with_slopes``: their evidence is learned from in passes.
     ``criterion_rows``: rows on which the IVM's criterion is learned, with ``criterion_active`` active ones.
-    ``joint_classes``: so many latent functions are found by their mode: means without matrices or sites.
+    ``joint_classes``: so many latent functions are found by their mode: means without matrices or sites,
+    unless ``joint_spread``: then sweeps that hold the matrices of all of them follow.
     ``row_bytes``: what is held for single rows of the store: their weights, the numbers of those held out.
     ``block_sizes``: rows are grouped into blocks of such sizes, smaller ones if ``blocks_may_shrink``;
     ``head_rows``: the largest block of a fitted model, its halo included.
@@ -43,6 +44,7 @@ class Demand:
     criterion_rows: int = 0
     criterion_active: int = 0
     joint_classes: int = 0
+    joint_spread: bool = False
     row_bytes: int = 0
     block_sizes: Sizes | None = None
     blocks_may_shrink: bool = False
@@ -76,5 +78,5 @@ class Demand:
     def likelihood_bytes(self, rows: int) -> int:
         """What the likelihood needs for a block, at the power that needs most."""
         if isinstance(self.likelihood, JointLikelihood):
-            return self.likelihood.workspace_bytes(rows, self.joint_classes)
+            return self.likelihood.workspace_bytes(rows, self.joint_classes or self.n_heads)
         return max(self.likelihood.workspace_bytes(rows, power=power) for power in self.powers)

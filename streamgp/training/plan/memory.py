@@ -94,8 +94,10 @@ class MemoryPlan:
         """Bytes on disk for the sites of all rows, and for rows in blocks."""
         demand = self.demand
         if demand.block_sizes is None:
-            has_sites = demand.n_at_once > 0 and not demand.joint_classes
-            return scratch_bytes(demand.rows.n_rows, demand.n_heads if has_sites else 0)
+            with_sites = demand.n_heads if demand.n_at_once > 0 else 0
+            if demand.joint_classes:
+                with_sites = demand.joint_classes if demand.joint_spread else 0
+            return scratch_bytes(demand.rows.n_rows, with_sites)
         places = demand.n_places
         blocks = block_store_bytes(
             places, demand.rows.n_features, demand.rows.features.dtype.itemsize, demand.n_heads

@@ -6,6 +6,7 @@ from streamgp.data import Rows, Standardizer
 from streamgp.inference.criterion import TILE_ROWS
 from streamgp.inference.criterion import workspace_bytes as criterion_workspace
 from streamgp.inference.inducing.heads import heads_bytes, inducing_bytes
+from streamgp.inference.inducing.joint import joint_bytes
 from streamgp.inference.inducing.mode import mode_block_bytes, search_bytes
 from streamgp.inference.inducing.slopes import evidence_bytes
 from streamgp.inference.local.heads import COLUMNS, local_bytes
@@ -59,6 +60,10 @@ def pass_model_bytes(demand: Demand) -> int:
     again = heads * d * POOL_COPIES * demand.rows.feature_bytes()
     if demand.joint_classes:
         snapshot = search_bytes(d, p, demand.joint_classes, demand.itemsize)
+        if demand.joint_spread:
+            classes = demand.joint_classes
+            finished = classes * 8 * d * d + snapshot_bytes(demand.kernel, d, d, p, classes, demand.itemsize)
+            snapshot = max(snapshot, finished, inducing_bytes(d, p, classes, classes, demand.itemsize))
     elif demand.n_at_once:
         # Sweeps come after the selection, and end before the model is made of their moments.
         finished = snapshot + heads * (8 + demand.itemsize) * d * d
@@ -90,6 +95,9 @@ def block_bytes(demand: Demand, rows: int) -> int:
     if demand.joint_classes and not demand.fitted:
         sizes = (demand.n_active, p, demand.joint_classes, demand.itemsize)
         block = mode_block_bytes(demand.kernel, rows, *sizes) + demand.likelihood_bytes(rows)
+        if demand.joint_spread:
+            swept = joint_bytes(demand.kernel, rows, *sizes)
+            block = max(block, swept + demand.likelihood_bytes(rows))
     elif demand.n_at_once:
         swept = heads_bytes(*shape, demand.n_heads, demand.n_at_once, demand.itemsize)
         block = max(block, swept + demand.likelihood_bytes(rows))
@@ -111,7 +119,8 @@ def local_task_bytes(demand: Demand) -> int:
     stored = 2 * demand.rows.feature_bytes() + 8 * p
     group = demand.group_rows * (stored + 64 + 16 * COLUMNS * demand.n_heads)
     sums = 2 * demand.n_at_once * 8 * m * (m + 1)
-    sweep = group + local_bytes(demand.kernel, likelihood, most, m, p, demand.itemsize) + sums
+    shape = (demand.kernel, likelihood, most, m, p)
+    sweep = group + max(local_bytes(*shape, itemsize) for itemsize in (4, 8)) + sums
     widened = most if most >= demand.rows.n_rows else 2 * most
     centres = 1 + demand.rows.n_rows // demand.block_sizes.target
     sweep = max(sweep, grouping_bytes(ROWS_PER_BLOCK[0], centres, p, NEAR_CENTRES))
