@@ -57,6 +57,7 @@ SMOKE = {
     "benchmarks.scale.pass_sweep": "--rows 40000 --features 5 --active 20 --memory-budget 32MiB",
 }
 NOT_RUN = {
+    "benchmarks.robustness.disk": "mounts; tests/test_faults.py calls it where that is allowed",
     "benchmarks.robustness.kills": "forks; tests/test_kills.py runs it as a command",
     "benchmarks.robustness.memory": "measures processes; tests/test_memory_budget.py does so in small",
 }
