@@ -8,7 +8,7 @@ features as they are, for the IVM a linear kernel beside it; ``--learn paper`` s
 by the evidence of a sample. ``fpass+fitc`` takes the active rows as inducing inputs of all rows. ``--peers``
 adds SVC (C = 16, the same RBF) and Nystroem + logistic regression with so many points. ``--validate`` tests
 on a fifth of the training rows, left out, instead of the test set; ``--follow 0.2`` on the last fifth: rows
-of ijcnn1 are in the order of time, and the test set follows. ``fpass-paper`` and ``ivm-paper`` are the papers'
+are in the order of time, and the test set follows. ``fpass-paper`` and ``ivm-paper`` are the papers'
 algorithms as printed (``FPASS.paper()``, ``IVM.paper2006()``).
 """
 
