@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -42,8 +44,18 @@ TRAINING = [  # walls inside of training, top to bottom; rooms of one line never
     {"preview"},
     {"fit"},
     {"recipe"},
+    {"choices", "fit_memory"},
     {"learn", "select", "group", "infer", "calibrate"},
 ]
+MODES_LIVE_IN = ("training/recipe.py", "training/choices/", "training/auto.py")
+MODE = re.compile(  # what tells methods apart: settings, choices, and the values that only some methods have
+    r"isinstance\([^)]*\b(selection|inference|snapshot)\b|isinstance\([^)]*\bLocal|PREDICTIVE|BY_CRITERION"
+    r"|settings\.(inference|learning|selection|multiclass|shared)\b|choices\.(inference|learning|selection)\b"
+    r"|sees_all_rows"
+)
+BRANCH = re.compile(r"\b(if|elif|while|assert|and|or|not|in|is)\b|==|!=|\bisinstance\(")
+PROSE = re.compile(r'\s*("""|#|from |import |def |class )')
+MOST_BRANCHES = 15
 
 
 def room_of(path: Path) -> str:
@@ -89,3 +101,25 @@ def test_stages_do_not_know_each_other(path):
 
 def test_every_room_has_a_place():
     assert {room_of(path) for path in MODULES} <= set(LEVEL)
+
+
+def branches_on_modes() -> list[str]:
+    """Lines of training and estimators that branch on a mode, outside of the files that may."""
+    found = []
+    for path in sorted([*(PACKAGE / "training").rglob("*.py"), *(PACKAGE / "estimators").rglob("*.py")]):
+        name = path.relative_to(PACKAGE).as_posix()
+        if name.startswith(MODES_LIVE_IN):
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if MODE.search(line) and BRANCH.search(line) and not PROSE.match(line):
+                found.append(f"{name}:{number}: {line.strip()}")
+    return found
+
+
+def test_few_lines_outside_of_the_recipe_branch_on_a_mode():
+    found = branches_on_modes()
+    assert len(found) <= MOST_BRANCHES, "\n".join(found)
+
+
+if __name__ == "__main__":  # python -m tests.test_layers: where they are
+    sys.stdout.write("\n".join([*branches_on_modes(), ""]))

@@ -29,7 +29,7 @@ from benchmarks.scale.make_teacher import Teacher, write_teacher
 from streamgp import StreamGPClassifier
 from streamgp.data import open_rows
 from streamgp.settings import Local, fit_settings
-from streamgp.training.fit import plan_fit
+from streamgp.training.fit_memory import plan_fit
 
 TEST_START = 10**9
 """Number of the first test row: no store is so large."""

@@ -23,7 +23,6 @@ from streamgp.estimators.parameters import StreamGPParameters
 from streamgp.estimators.partial import Remembered, after_fit, counted, row_numbers, with_earlier
 from streamgp.estimators.passes import marginals, planned, visit
 from streamgp.estimators.running import running
-from streamgp.inference.local.snapshot import LocalSnapshot
 from streamgp.passes import Visitor
 from streamgp.persistence import write_record
 from streamgp.posterior.model import Model
@@ -71,7 +70,7 @@ class StreamGPEstimator(StreamGPParameters):
         """What is pickled: all but the client, which another process cannot use; rows of blocks are read."""
         state: dict[str, Any] = super().__getstate__()
         model = state.get("model_")
-        if model is not None and isinstance(model.snapshot, LocalSnapshot):
+        if model is not None:
             state = state | {"model_": replace(model, snapshot=model.snapshot.in_memory())}
         return {**state, "client": None} if "client" in state else state
 
@@ -155,10 +154,8 @@ class StreamGPEstimator(StreamGPParameters):
     def active_starts_(self) -> list[int]:
         """Where the inputs of each latent function begin in ``active_inputs_``; [0] where all share them."""
         check_is_fitted(self)
-        snapshot = self.model_.snapshot
-        if isinstance(snapshot, LocalSnapshot):
-            return [0]
-        return sorted({head.columns.start for head in snapshot.heads})
+        starts: list[int] = self.model_.snapshot.starts
+        return starts
 
     def report(self, path: Any, data: Store | None = None, x: str = "X", y: str = "y") -> None:
         """Write one HTML page about the model: scores on ``data``, features, active rows, stages, cost.
@@ -191,9 +188,9 @@ class StreamGPEstimator(StreamGPParameters):
         its size. ``inference="fitc"`` excludes blocks from what "auto" may choose.
         """
         check_is_fitted(self)
-        if isinstance(self.model_.snapshot, LocalSnapshot):
-            size = format_size(self.model_.snapshot.store.nbytes)
-            logger.warning("%s contains the training rows of the model: %s before compression", path, size)
+        if size := self.model_.snapshot.training_bytes:
+            what = "%s contains the training rows of the model: %s before compression"
+            logger.warning(what, path, format_size(size))
         header, arrays = self.model_.to_record()
         written = {name: parameter_to_json(value) for name, value in self.get_params(deep=False).items()}
         header["parameters"] = {name: value for name, value in written.items() if value is not None}

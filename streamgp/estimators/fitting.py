@@ -13,7 +13,8 @@ from streamgp.data.rows import Names, Store
 from streamgp.data.targets import Task
 from streamgp.estimators.running import running
 from streamgp.settings import fit_settings
-from streamgp.training.fit import Fitted, fit, resumed_seed
+from streamgp.training.fit import Fitted, fit
+from streamgp.training.identity import resumed_seed
 
 if TYPE_CHECKING:
     from streamgp.estimators.base import StreamGPEstimator

@@ -94,6 +94,20 @@ class Snapshot:
         """Type of the arithmetic in a pass."""
         return self.active_inputs.dtype
 
+    @property
+    def starts(self) -> list[int]:
+        """Where the inputs of each latent function begin among all; [0] where they share them."""
+        return sorted({head.columns.start for head in self.heads})
+
+    @property
+    def training_bytes(self) -> int:
+        """Bytes of training rows that predictions need: none beside the active inputs."""
+        return 0
+
+    def in_memory(self) -> Snapshot:
+        """The same posterior with nothing left on disk: itself."""
+        return self
+
     @cached_property
     def prepared(self) -> Prepared:
         """The kernel made ready for the active inputs: once in a process, for all blocks and threads."""

@@ -43,6 +43,8 @@ class IVM2003:
     bias_variance: float = 0.1
     least_precision: float = 1e-10
 
+    needs_all_rows = True  # J is filled up from all of them again and again, so they must be in memory
+
     def __post_init__(self) -> None:
         _ = self.greedy
         _check_share("retained", self.retained)
@@ -108,6 +110,7 @@ class IVM2006:
     least_precision: float = 1e-10
 
     n_random = 0
+    needs_all_rows = False
 
     def __post_init__(self) -> None:
         _ = self.greedy

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 import math
 import platform
@@ -19,39 +18,33 @@ from scipy.special import ndtri
 
 from streamgp.budget import refuse_impossible
 from streamgp.data import RealTargets, Rows
-from streamgp.data.checksum import rows_checksum
 from streamgp.data.targets import Task, n_heads
 from streamgp.inference.active_set import ActiveSet
-from streamgp.kernels import RBF, Linear
-from streamgp.likelihoods import Gaussian, Likelihood, Probit, Softmax
+from streamgp.likelihoods import Gaussian, Likelihood, Probit
 from streamgp.numerics.compilation import is_cold
 from streamgp.passes.progress import Progress
-from streamgp.passes.run import available_threads
 from streamgp.passes.scratch import scratch_space
 from streamgp.persistence import CheckpointFolder
 from streamgp.posterior.calibration import UNCALIBRATED
 from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive, class_predictive
-from streamgp.selection import IVM2006
-from streamgp.selection.grouping import block_sizes
-from streamgp.settings import FitSettings, Local, refuse_for_real_targets, task_of
+from streamgp.settings import FitSettings, refuse_for_real_targets, task_of
+from streamgp.training.choices import Choices, Traits, resolve
+from streamgp.training.fit_memory import plan_fit
 from streamgp.training.heads import make_snapshot
-from streamgp.training.learn.criterion import SAMPLE_ACTIVE, SAMPLE_ROWS, TUNING_ACTIVE
-from streamgp.training.plan import Demand, MemoryPlan, make_plan
+from streamgp.training.identity import identity_of, planned_identity
+from streamgp.training.learn.criterion import TUNING_ACTIVE
+from streamgp.training.plan import MemoryPlan
 from streamgp.training.prepare import Prepared, prepare
 from streamgp.training.problem import Problem, draw_sample, pass_settings
-from streamgp.training.recipe import BY_CRITERION, Choices, Traits, compose, resolve
+from streamgp.training.recipe import compose
 from streamgp.training.scrutiny import judged_by_baseline, warn_of_outliers
 from streamgp.training.stage import Draft, History, Recipe, describe, run
 from streamgp.training.trial import settle
-from streamgp.training.verdict import trial_folder
 from streamgp.training.virtual import named
 from streamgp.training.weights import check_classes, row_weights
 
 logger = logging.getLogger(__name__)
-
-NOT_IDENTITY = ("memory_budget", "max_seconds", "client", "checkpoint", "scratch", "progress")
-"""Settings that do not decide about the model, or whose effect is in the plan."""
 
 
 class Fitted(NamedTuple):
@@ -74,7 +67,7 @@ def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
         plan, prepared = _prepared(rows, task, settings)
         trial = None
         if settings.method_is_open or settings.size_is_open:
-            identity = {"data": _data_identity(prepared), "parameters": _parameter_identity(settings)}
+            identity = identity_of(prepared, settings)
             planned = partial(plan_fit, rows, heads=n_heads(prepared.targets))
             left = math.inf
             if settings.max_seconds is not None:
@@ -86,7 +79,7 @@ def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
         problem, recipe, draft = _composed(plan, prepared, settings, started)
         folder = None
         if settings.checkpoint is not None:
-            folder = CheckpointFolder(Path(settings.checkpoint), identity=_identity(problem))
+            folder = CheckpointFolder(Path(settings.checkpoint), identity=planned_identity(problem))
         needed = problem.plan.scratch_bytes
         if needed:
             space = scratch_space(settings.scratch, settings.checkpoint, needed, settings.client)
@@ -97,16 +90,6 @@ def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
         if trial is not None:
             history, words = (trial.entry(), *history), f"{words} ({trial.sentence()})"
         return Fitted(model, history, words, _about(problem))
-
-
-def resumed_seed(checkpoint: Any) -> int | None:
-    """The seed of the fit that a checkpoint folder holds: it goes on with the same random draws."""
-    if checkpoint is None:
-        return None
-    folders = (CheckpointFolder(Path(checkpoint)), trial_folder(checkpoint))
-    identity = next((found for folder in folders if (found := folder.stored_identity())), {})
-    seed = str(identity.get("parameters", {}).get("seed", ""))
-    return int(seed) if seed.isdigit() else None
 
 
 def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recipe, Draft]:
@@ -120,7 +103,7 @@ def _composed(
 ) -> tuple[Problem, Recipe, Draft]:
     """Draw the sample and compose: the problem, the stages, and the draft that they start from."""
     rows, heads = prepared.rows, n_heads(prepared.targets)
-    traits = traits_of(prepared, plan)
+    traits = Traits.of(prepared, plan)
     choices, recipe = resolve(settings, traits), compose(settings, traits)
     logger.info("recipe: %s", describe(recipe))
     problem = _make_problem(prepared, plan, settings, choices, started)
@@ -132,52 +115,6 @@ def _composed(
         (UNCALIBRATED,) * heads,
     )
     return problem, recipe, draft
-
-
-def traits_of(prepared: Prepared, plan: MemoryPlan) -> Traits:
-    """What the recipe needs to know of the rows."""
-    return Traits(
-        n_features=prepared.rows.n_features,
-        n_active=plan.n_active,
-        is_classification=not isinstance(prepared.targets, RealTargets),
-        n_heads=n_heads(prepared.targets),
-        has_common_scale=prepared.standardizer.is_common,
-        class_shares=tuple((prepared.class_counts / prepared.class_counts.sum()).tolist()),
-    )
-
-
-def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
-    """The memory plan of a fit; nothing is read."""
-    inference, with_slopes = settings.inference, settings.learning == "passes"
-    named = 0 if settings.validation is None else np.size(settings.validation)
-    joint_classes = heads if settings.multiclass == "joint" and inference.sees_all_rows else 0
-    heads = 1 if joint_classes else heads
-    given = getattr(inference, "block_rows", "auto")
-    wish = None if given == "auto" else int(given)
-    blocks = block_sizes(wish, rows.n_rows)
-    return make_plan(
-        Demand(
-            rows,
-            settings.kernel or RBF() + Linear(),
-            min(settings.n_active, rows.n_rows),
-            heads,
-            4 if settings.precision == "float32" and not with_slopes else 8,
-            shared=settings.shared,
-            n_at_once=heads if inference.sees_all_rows else 0,
-            with_slopes=with_slopes,
-            likelihood=settings.likelihood or (Softmax() if joint_classes > 1 else Probit()),
-            powers=inference.powers,
-            criterion_rows=min(SAMPLE_ROWS, rows.n_rows) if settings.learning in BY_CRITERION else 0,
-            criterion_active=settings.n_active if isinstance(settings.selection, IVM2006) else SAMPLE_ACTIVE,
-            joint_classes=joint_classes,
-            joint_spread=settings.joint_spread,
-            block_sizes=blocks if isinstance(inference, Local) else None,
-            blocks_may_shrink=wish is None,
-            row_bytes=8 * (3 * named + (0 if settings.sample_weight is None else rows.n_rows)),
-        ),
-        settings.memory_budget,
-        available_threads(),
-    )
 
 
 def _prepared(rows: Rows, task: Task, settings: FitSettings) -> tuple[MemoryPlan, Prepared]:
@@ -291,45 +228,3 @@ def _about(problem: Problem) -> dict[str, Any]:
         "versions": {name: version(name) for name in ("streamgp", "numpy", "scipy", "numba", "zarr")}
         | {"python": platform.python_version()},
     }
-
-
-def _identity(problem: Problem) -> dict[str, Any]:
-    """What must be the same for a checkpoint to be continued: data, parameters, plan."""
-    plan = problem.plan
-    return {
-        "data": _data_identity(problem.prepared),
-        "parameters": _parameter_identity(problem.settings),
-        "plan": {
-            "rows_per_block": plan.rows_per_block,
-            "span_rows": problem.prepared.rows.span_rows,
-            "candidates": plan.n_candidates,
-        },
-    }
-
-
-def _data_identity(prepared: Prepared) -> dict[str, Any]:
-    summary = prepared.summary
-    return {
-        "rows": summary.n_rows,
-        "features": prepared.rows.n_features,
-        "dtype": str(prepared.rows.features.dtype),
-        "features_checksum": f"{summary.checksums[0]:016x}",
-        "targets_checksum": f"{summary.checksums[1]:016x}",
-        "labels": {str(label): count for label, count in summary.labels.items()},
-    }
-
-
-def _parameter_identity(settings: FitSettings) -> dict[str, Any]:
-    return {
-        field.name: _in_words(getattr(settings, field.name))
-        for field in dataclasses.fields(settings)
-        if field.name not in NOT_IDENTITY
-    }
-
-
-def _in_words(parameter: Any) -> str:
-    """A parameter as an identity holds it; of an array a checksum, because its words leave numbers out."""
-    if isinstance(parameter, np.ndarray | list | tuple | range):
-        values = np.asarray(parameter)
-        return f"{values.dtype} of shape {values.shape}, checksum {rows_checksum(values):016x}"
-    return repr(parameter)

@@ -15,7 +15,8 @@ import numpy as np
 from streamgp.data import Rows
 from streamgp.data.targets import Task, n_heads
 from streamgp.settings import FitSettings
-from streamgp.training.fit import plan_fit, traits_of
+from streamgp.training.choices import Traits
+from streamgp.training.fit_memory import plan_fit
 from streamgp.training.plan import MemoryPlan
 from streamgp.training.prepare import prepare
 from streamgp.training.problem import pass_settings
@@ -51,7 +52,7 @@ def preview(rows: Rows, task: Task, settings: FitSettings) -> Preview:
     planned = partial(plan_fit, rows, heads=n_heads(prepared.targets))
     options = possible(prepared, settings, planned)
     recipes = {
-        name: describe(compose(one, traits_of(prepared, planned(one)))) for name, one in options.items()
+        name: describe(compose(one, Traits.of(prepared, planned(one)))) for name, one in options.items()
     }
     dearest = max((planned(one) for one in options.values()), key=lambda plan: plan.total_bytes)
     words = "\n".join(f"{name}: {recipe}" if len(recipes) > 1 else recipe for name, recipe in recipes.items())

@@ -1,20 +1,16 @@
-"""From settings to a recipe: the only file that knows modes, and the only home of "auto"."""
+"""From choices to a recipe: which stages a method consists of, and in which order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import numpy as np
-
-from streamgp.errors import ParameterError
-from streamgp.likelihoods import JointLikelihood, Logit, Probit, Softmax
 from streamgp.selection import FPASS, IVM, IVM2003, IVM2006, PASS, EvidenceGain, Kmeans, Random
-from streamgp.selection.predictive import REAL_UPDATES
 from streamgp.settings import ADF, EP, FITC, FitSettings, Inference, Local, Selection
 from streamgp.training.calibrate import calibration, combination, local_calibration, point_calibration
+from streamgp.training.choices import PREDICTIVE, Choices, Traits, resolve
 from streamgp.training.group import group_rows
 from streamgp.training.infer.active import propagate_actives
 from streamgp.training.infer.all_rows import sweep_all_rows
@@ -25,14 +21,7 @@ from streamgp.training.infer.mode import find_joint_mode
 from streamgp.training.learn.active import best_start, climb_active_evidence, climb_evidence_alone
 from streamgp.training.learn.all_rows import refine_by_all_rows
 from streamgp.training.learn.criterion import choose_start, learn_by_criterion
-from streamgp.training.learn.evidence import (
-    FOR_CLASSES,
-    FOR_REAL_TARGETS,
-    Sizes,
-    climb_starts,
-    refine_with_centres,
-    refine_with_inducing,
-)
+from streamgp.training.learn.evidence import climb_starts, refine_with_centres, refine_with_inducing
 from streamgp.training.learn.judged import judge_kernels
 from streamgp.training.learn.local import learn_local
 from streamgp.training.learn.local_near import learn_near
@@ -47,62 +36,6 @@ from streamgp.training.select.printed import add_bias_variance, select_printed
 from streamgp.training.select.virtual import select_again
 from streamgp.training.select.watch import Watching
 from streamgp.training.stage import Recipe
-from streamgp.training.starts import Starts
-
-MOST_LEARNED_INPUTS = 4000
-"""Numbers in the inducing inputs up to which they are learned, where nothing else is asked for."""
-MOST_ARD_FEATURES = 100
-"""Features up to which each has its own lengthscale."""
-MOST_JUDGED_FEATURES = 300
-"""The same where rows that are not learned from decide about it, and features are no pixels."""
-EVIDENCE = ("evidence", "passes")
-"""Ways of learning by the evidence: of a sample alone, or in the end of all rows."""
-BY_CRITERION = (True, "constant", "hybrid", "exact")
-"""Ways that can mean learning by the IVM's criterion, whatever the data turn out to be."""
-
-
-@dataclass(frozen=True)
-class Traits:
-    """What decides about a recipe beside the settings: the shape of the data and of the model."""
-
-    n_features: int
-    n_active: int
-    n_heads: int
-    is_classification: bool
-    has_common_scale: bool  # features are pixels or counts, of one scale
-    class_shares: tuple[float, ...] = ()  # of all rows, in the order of classes
-
-    @property
-    def has_few_features(self) -> bool:
-        """Whether each feature can have a lengthscale of its own."""
-        return self.n_features <= MOST_ARD_FEATURES
-
-
-@dataclass(frozen=True)
-class Choices:
-    """What settings amount to for data of some traits: nothing is "auto" any more.
-
-    ``learning`` is a key of the tables below. ``update_every``: blocks of a predictive selection between two
-    updates of its hyperparameters, None: no updates. ``starts`` None: learning starts from the given kernel.
-    ``likelihoods`` are those of joint classes; ``likelihood`` is that of every head, None: by the targets.
-    """
-
-    selection: Any  # settings of a kind that SELECT knows
-    inference: Any  # settings of a kind that COMPOSE knows
-    learning: str
-    update_every: int | None
-    learn_inducing: bool
-    validation: Any
-    default_kernel: Starts
-    starts: Starts | None
-    sizes: Sizes
-    likelihoods: tuple[Any, ...] = ()
-    has_many_classes: bool = False
-    likelihood: Any = None
-    joint_spread: bool = False
-    is_printed: bool = False  # a paper's algorithm as it is printed
-    multiway: Any = None  # likelihood of all classes, of which each has an active set of its own
-
 
 Compose = Callable[[Choices], Recipe]
 
@@ -118,168 +51,6 @@ def compose(settings: FitSettings, traits: Traits) -> Recipe:
     if printed is not None and choices.is_printed:
         return printed(choices)
     return COMPOSE[type(choices.inference)](choices)
-
-
-def resolve(settings: FitSettings, traits: Traits) -> Choices:
-    """Settle everything that was left open. The reasons stand in docs/decisions.md."""
-    selection, inference, classes = settings.selection, settings.inference, traits.is_classification
-    wish = getattr(inference, "learn_inducing", False)
-    few_numbers = traits.n_active * traits.n_features <= MOST_LEARNED_INPUTS
-    learn_inducing = few_numbers if wish == "auto" else bool(wish)
-    update_every = getattr(selection, "update_every", None)
-    learning = _learning(settings, traits, learn_inducing, update_every)
-    if learning == "along":
-        update_every = update_every or REAL_UPDATES
-    per_feature = learning != "none" and _has_lengthscales(settings, traits)
-    starts = Starts(
-        variance=30.0 if classes else 1.0,
-        variances=(1.0, 10.0, 100.0) if classes else (1.0,),
-        per_feature=per_feature,
-        with_linear=not (per_feature and classes and learning in EVIDENCE),
-        with_polynomials=traits.has_common_scale,
-    )
-    # Predictive selections judge themselves by rows of the sample, local blocks by each row left out.
-    predictive = type(selection) in PREDICTIVE and not inference.sees_all_rows
-    judges_itself = predictive or isinstance(inference, Local)
-    choices = Choices(
-        selection=selection,
-        inference=inference,
-        learning=learning,
-        update_every=update_every,
-        learn_inducing=learn_inducing,
-        validation=False if judges_itself and settings.validation is None else settings.validation,
-        default_kernel=starts,
-        starts=None if settings.kernel is not None else starts,
-        sizes=FOR_CLASSES if classes else FOR_REAL_TARGETS,
-        likelihoods=_joint_likelihoods(settings, traits),
-        has_many_classes=traits.n_heads > 1,
-        likelihood=settings.likelihood,
-        joint_spread=settings.joint_spread,
-    )
-    if settings.multiclass == "joint" and not inference.sees_all_rows:
-        return replace(
-            choices, likelihoods=(), multiway=choices.likelihoods[0], likelihood=None, validation=False
-        )
-    if isinstance(selection, IVM2003 | IVM2006):
-        return _printed_ivm(settings, traits, choices)
-    return _printed_pass(settings, traits, choices) if getattr(selection, "literal", False) else choices
-
-
-def _check_two_classes(name: str, traits: Traits, *, real_too: bool = False) -> None:
-    """Refuse what a paper's algorithm has no word about."""
-    if not traits.is_classification and not real_too:
-        raise ParameterError(f"{name} is for two classes, but the targets are real numbers")
-    if traits.n_heads > 1:
-        raise ParameterError(
-            f"{name} is for two classes: the paper has one model, with its own kernel, for each. "
-            f"Give it to sklearn.multiclass.OneVsRestClassifier"
-        )
-
-
-def _printed_ivm(settings: FitSettings, traits: Traits, choices: Choices) -> Choices:
-    """What the papers of the IVM leave open, and what they do not: see docs/papers/ivm.md."""
-    is_first, classes = isinstance(choices.selection, IVM2003), traits.is_classification
-    _check_two_classes(f"IVM.paper{2003 if is_first else 2006}()", traits, real_too=not is_first)
-    starts = Starts(
-        variance=10.0 if classes else 1.0,
-        variances=(1.0, 10.0, 100.0),
-        per_feature=not classes,
-        with_linear=False,
-        with_polynomials=False,
-    )
-    by_errors = is_first and settings.learning is True and settings.kernel is None
-    return replace(
-        choices,
-        learning="none"
-        if not settings.learning
-        else "constant"
-        if settings.learning is True
-        else choices.learning,
-        default_kernel=starts,
-        starts=starts if settings.kernel is None else None,
-        validation=settings.validation if by_errors or settings.validation is not None else False,
-        is_printed=True,
-    )
-
-
-def _printed_pass(settings: FitSettings, traits: Traits, choices: Choices) -> Choices:
-    """What [PASS2012] leaves open, and what it does not: see docs/papers/passgp.md."""
-    _check_two_classes(f"{type(choices.selection).__name__}.paper()", traits)
-    return replace(
-        choices,
-        is_printed=True,
-        learning="along" if settings.learning else "none",
-        update_every=(choices.selection.update_every or 1) if settings.learning else None,
-        default_kernel=Starts(
-            1.0, (1.0,), per_feature=False, with_linear=False, with_polynomials=False, with_white=True
-        ),
-        likelihood=Probit() if settings.likelihood is None else settings.likelihood,
-    )
-
-
-def _joint_likelihoods(settings: FitSettings, traits: Traits) -> tuple[Any, ...]:
-    """One likelihood of all classes, where they are to be learned jointly; of two there is one function."""
-    given, shares = settings.likelihood, np.asarray(traits.class_shares)
-    if traits.n_heads == 1 and isinstance(given, JointLikelihood):
-        raise ParameterError(f"likelihood={given!r} is for three classes or more; here are two")
-    if settings.multiclass != "joint":
-        return ()
-    if traits.n_heads > 1 and given is not None and not isinstance(given, JointLikelihood):
-        raise ParameterError(f"likelihood={given!r} is for two classes; here are {traits.n_heads}")
-    over_all_rows = settings.inference.sees_all_rows
-    if traits.n_heads == 1 and not over_all_rows:
-        raise ParameterError(
-            "multiclass='joint' with selection='ivm' is for three classes or more; here are two: leave it out"
-        )
-    spreads = over_all_rows and settings.joint_spread and traits.n_heads > 1
-    ignored = {
-        "inference": over_all_rows and not (spreads or _leaves_open(settings.inference)),
-        "learn_hyperparameters": over_all_rows and settings.learning not in (True, False),
-        "scratch": settings.scratch is not None and not spreads,
-    }
-    for name in (name for name, is_given in ignored.items() if is_given):
-        value = settings.learning if name == "learn_hyperparameters" else getattr(settings, name)
-        raise ParameterError(f"{name}={value!r} has no effect with multiclass='joint': leave it out")
-    if over_all_rows and settings.kernel is not None and settings.kernel.has_white_noise and not spreads:
-        raise ParameterError(
-            f"the white noise of kernel={settings.kernel!r} has no effect with multiclass='joint', a "
-            f"mode without variances: leave it out, or give multiclass='shared'"
-        )
-    if given is not None:
-        return (given,)
-    if traits.n_heads == 1:
-        return (Logit(bias=float(np.log(shares[1] / shares[0]))),)
-    return (Softmax(biases=tuple((np.log(shares) - np.log(shares).mean()).tolist())),)
-
-
-def _has_lengthscales(settings: FitSettings, traits: Traits) -> bool:
-    """Whether each feature can have a lengthscale of its own."""
-    is_judged = settings.multiclass == "joint" or isinstance(settings.inference, Local)
-    if is_judged and not traits.has_common_scale:
-        return traits.n_features <= MOST_JUDGED_FEATURES
-    return traits.has_few_features
-
-
-def _leaves_open(inference: Any) -> bool:
-    """Whether nothing is asked of inference that a mode does not have: it has a tolerance and a limit."""
-    return (inference.residual, inference.power, inference.learn_inducing) == ("auto",) * 3
-
-
-def _learning(settings: FitSettings, traits: Traits, learn_inducing: bool, update_every: int | None) -> str:
-    """The way of learning: as asked for, else by the rules of "auto"."""
-    if settings.learning is not True:
-        return settings.learning or "none"
-    few, classes = traits.has_few_features, traits.is_classification
-    if isinstance(settings.inference, Local):
-        return "blocks"
-    if settings.inference.sees_all_rows:
-        known = "constant" if update_every is None else "along"
-        return "evidence" if not classes or learn_inducing or few else known
-    if type(settings.selection) not in PREDICTIVE:
-        return "constant"
-    if update_every is not None or not classes:
-        return "along"
-    return "evidence" if few else "constant"
 
 
 # Ways of learning before the selection, and after it; each is a function of the choices that gives stages.
@@ -369,7 +140,6 @@ SELECT: dict[type[Selection], Compose] = {
     EvidenceGain: lambda choices: (gain_inducing(choices.selection),),
 }
 SELECT_INDUCING: dict[type[Selection], Compose] = SELECT | {Random: lambda choices: (draw_inducing(),)}
-PREDICTIVE = (PASS, FPASS)
 
 
 # Inferences: each knows where learning and selection stand.

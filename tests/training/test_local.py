@@ -22,7 +22,7 @@ from streamgp.kernels import RBF
 from streamgp.likelihoods import Gaussian, Poisson, Probit, StudentT
 from streamgp.settings import Local, fit_settings
 from streamgp.training import plan
-from streamgp.training.fit import plan_fit
+from streamgp.training.fit_memory import plan_fit
 from tests.reference import fitc_dense, kernels_dense, pic_dense
 
 JITTER64 = JITTER[np.dtype(np.float64)]

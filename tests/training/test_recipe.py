@@ -6,7 +6,8 @@ import pytest
 
 from streamgp.estimators.parameters import StreamGPParameters
 from streamgp.settings import PASS, fit_settings
-from streamgp.training.recipe import Traits, compose
+from streamgp.training.choices import Traits
+from streamgp.training.recipe import compose
 from streamgp.training.stage import describe
 
 TRAITS = {

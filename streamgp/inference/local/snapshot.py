@@ -137,6 +137,16 @@ class LocalSnapshot:
         return self.basis.kernel
 
     @property
+    def starts(self) -> list[int]:
+        """Where the inputs of each latent function begin among the active inputs: all share them."""
+        return [0]
+
+    @property
+    def training_bytes(self) -> int:
+        """Bytes of training rows that predictions need: those of the blocks."""
+        return self.store.nbytes
+
+    @property
     def active_inputs(self) -> Array:
         """The inducing inputs."""
         return self.basis.inducing

@@ -46,7 +46,7 @@ def select_printed(selection: PrintedIVM) -> Stage:
 
     def init(problem: Problem, draft: Draft) -> SelectionIndex:
         if not problem.holds_all_rows:
-            if isinstance(selection, IVM2003):
+            if selection.needs_all_rows:
                 raise ParameterError(
                     f"IVM.paper2003() draws from all {problem.n_rows} rows in memory, but memory_budget has "
                     f"room for {len(problem.sample.rows)}: give a larger one, or selection='ivm'"
