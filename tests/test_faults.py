@@ -9,8 +9,8 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import suppress
 
+import dask
 import numpy as np
 import pytest
 import zarr
@@ -29,6 +29,7 @@ from streamgp.errors import (
     StoreError,
 )
 from streamgp.kernels import RBF
+from streamgp.passes import workers
 from streamgp.passes.sites import SiteSweep
 
 QUICK = {
@@ -192,6 +193,33 @@ def test_workers_that_are_killed_in_any_pass_do_not_change_the_model(store):
     same_model(found, expected)
 
 
+def test_a_worker_that_dies_while_it_is_set_up_is_not_a_lost_scheduler(store, monkeypatch):
+    from distributed import Client, LocalCluster
+    from distributed.comm import CommClosedError
+
+    here = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    with LocalCluster(**here) as cluster, Client(cluster, set_as_default=False) as client:
+        whole, told = cluster.scheduler.broadcast, []
+
+        async def broadcast(*, msg, **options):
+            if msg["op"] == "plugin-add":
+                told.append(msg["name"])
+                if len(told) < 3:
+                    raise CommClosedError("the worker died")
+            return await whole(msg=msg, **options)
+
+        monkeypatch.setattr(cluster.scheduler, "broadcast", broadcast)
+        found = StreamGPClassifier(**QUICK, client=client).fit_stream(store)
+        StreamGPClassifier(**QUICK, client=client).fit_stream(store)
+        assert len(told) == 3  # twice in vain; not again for other passes and fits
+        monkeypatch.setattr(workers, "_SETUP_ATTEMPTS", 2)
+        cluster.scheduler.worker_plugins.clear()
+        told.clear()
+        with pytest.raises(ClusterError, match=r"die before they can be set up .* look at their logs"):
+            StreamGPClassifier(**QUICK, client=client).fit_stream(store)
+    same_model(found, StreamGPClassifier(**QUICK).fit_stream(store))
+
+
 def test_a_scheduler_that_is_lost_is_told_and_the_fit_goes_on_with_another(store, tmp_path, monkeypatch):
     from distributed import Client, LocalCluster
 
@@ -210,8 +238,8 @@ def test_a_scheduler_that_is_lost_is_told_and_the_fit_goes_on_with_another(store
         with pytest.raises(ClusterError, match=r"scheduler of the cluster was lost .* same checkpoint="):
             StreamGPClassifier(**settings, client=client).fit_stream(store)
     client.close()
-    with suppress(TimeoutError):  # its scheduler does not answer any more
-        lost.close(timeout=1)
+    with dask.config.set({"distributed.comm.timeouts.connect": "1s"}):  # its scheduler does not answer
+        lost.close()
     with LocalCluster(**here) as other, Client(other, set_as_default=False) as client:
         found = StreamGPClassifier(**settings, client=client).fit_stream(store)
     same_model(found, expected)

@@ -173,7 +173,7 @@ class StreamGPEstimator(StreamGPParameters):
             write_report(self, path)
             return
         with opened(self, data, x, y) as rows:
-            score = visit(self, *planned(self, rows), self._evaluation)
+            score = visit(self, planned(self, rows), self._evaluation)
             write_report(self, path, score, take_sample(rows, seed=0))
 
     @property

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from streamgp.budget import parse_size
-from streamgp.data import Rows, open_rows
+from streamgp.data import Rows, Span, open_rows
 from streamgp.data.fingerprint import fingerprint
 from streamgp.data.missing import warn_of_absent
 from streamgp.data.rows import Names, Store
@@ -17,7 +16,8 @@ from streamgp.errors import ParameterError
 from streamgp.estimators.columns import opened
 from streamgp.estimators.inputs import features_of
 from streamgp.estimators.running import n_threads
-from streamgp.inference.local.snapshot import LocalSnapshot, marginals_side_by_side
+from streamgp.inference.local.snapshot import LocalSnapshot
+from streamgp.inference.local.waves import run_in_waves
 from streamgp.passes import CollectMarginals, PassSettings, PredictionWriter, Reading, Visitor, run_pass
 from streamgp.passes.bad_rows import LeaveOutBadRows, check_on_bad_rows, warn_of_bad_rows
 from streamgp.passes.marginals import concatenate
@@ -37,11 +37,8 @@ def marginals(estimator: StreamGPEstimator, X: Any, with_variance: bool = True) 
     """Latent marginals of rows in memory, inside the budget."""
     check_is_fitted(estimator)
     features = features_of(estimator, X)
-    rows, settings = planned(estimator, open_rows(features, y=None))
-    if isinstance(estimator.model_.snapshot, LocalSnapshot) and isinstance(features, np.ndarray):
-        inputs = estimator.model_.standardizer.apply(features, np.float64)
-        return marginals_side_by_side(estimator.model_.snapshot, inputs, settings)
-    return concatenate(visit(estimator, rows, settings, CollectMarginals(with_variance)))
+    ready = planned(estimator, open_rows(features, y=None))
+    return concatenate(visit(estimator, ready, CollectMarginals(with_variance)))
 
 
 def evaluate(
@@ -56,9 +53,9 @@ def evaluate(
     """One pass of a visitor that compares predictions with the targets of a store."""
     check_is_fitted(estimator)
     with opened(estimator, store, x, y, allow_missing_chunks) as found:
-        rows, settings = planned(estimator, found)
-        warn_of_absent(*rows.check_chunks())
-        counted: tuple[T, int] = visit(estimator, rows, settings, LeaveOutBadRows(visitor), on_bad_rows)
+        ready = planned(estimator, found)
+        warn_of_absent(*ready.rows.check_chunks())
+        counted: tuple[T, int] = visit(estimator, ready, LeaveOutBadRows(visitor), on_bad_rows)
     warn_of_bad_rows(counted[1], "are left out of the score")
     return counted[0]
 
@@ -77,7 +74,8 @@ def write(
     """Write what ``predict`` makes of every row of a store to a new Zarr group, or go on doing so."""
     check_is_fitted(estimator)
     with opened(estimator, store, x, None, allow_missing_chunks) as found:
-        rows, settings = planned(estimator, found)
+        ready = planned(estimator, found)
+        rows = ready.rows
         warn_of_absent(*rows.check_chunks())
         how = [fingerprint(rows.features), rows.span_rows, on_bad_rows]
         header, arrays = estimator.model_.to_record()
@@ -88,41 +86,52 @@ def write(
             writer = PredictionWriter(predict, output.arrays)
             bad = output.bad_rows
             if output.spans:
-                bad += visit(estimator, rows, settings, writer, on_bad_rows, spans=output.spans)[1]
+                bad += visit(estimator, ready, writer, on_bad_rows, spans=output.spans)[1]
             output.note_bad_rows(bad)
     warn_of_bad_rows(bad, "have NaN as predictions, and -1 as label")
 
 
-def planned(estimator: StreamGPEstimator, rows: Rows) -> tuple[Rows, PassSettings]:
-    """Rows cut into spans, and the settings of passes of the fitted model over them, in the budget."""
+class Ready(NamedTuple):
+    """Rows cut into spans, the settings of passes over them, and what these leave of the budget."""
+
+    rows: Rows
+    settings: PassSettings
+    spare_bytes: int
+
+
+def planned(estimator: StreamGPEstimator, rows: Rows) -> Ready:
+    """Make rows ready for passes of the fitted model, inside the budget."""
     if rows.n_features != estimator.n_features_in_:
         raise ParameterError(
             f"rows have {rows.n_features} features, but the model was fitted to {estimator.n_features_in_}"
         )
     demand = fitted_demand(estimator.model_, rows)
     plan = make_plan(demand, parse_size(estimator.memory_budget), n_threads(estimator.n_jobs))
-    snapshot, rows_per_block = estimator.model_.snapshot, plan.rows_per_block
-    if isinstance(snapshot, LocalSnapshot):
-        # Rows are gathered block by block: the more at a time, the fewer heads are made.
-        snapshot.recent.resize(plan.cache_bytes)
-        rows_per_block = plan.span_rows
-    settings = PassSettings(rows_per_block, plan.tasks_in_flight, estimator.client, estimator.progress)
-    return rows.cut(plan.span_rows), settings
+    settings = PassSettings(plan.rows_per_block, plan.tasks_in_flight, estimator.client, estimator.progress)
+    return Ready(rows.cut(plan.span_rows), settings, plan.spare_bytes)
 
 
 def visit(
     estimator: StreamGPEstimator,
-    rows: Rows,
-    settings: PassSettings,
+    ready: Ready,
     visitor: Visitor[T],
     on_bad_rows: str = "raise",
-    **how: Any,
+    spans: Iterable[Span] | None = None,
 ) -> T:
     """One pass of the fitted model over rows."""
     model = estimator.model_
-    how |= {"reading": Reading(model.standardizer, model.targets, model.snapshot.dtype)}
-    how |= {"on_bad_rows": check_on_bad_rows(on_bad_rows), "snapshot": model.snapshot, "label": "predict"}
-    return run_pass(rows, visitor, settings, **how)
+    how: dict[str, Any] = {
+        "reading": Reading(model.standardizer, model.targets, model.snapshot.dtype),
+        "on_bad_rows": check_on_bad_rows(on_bad_rows),
+        "spans": spans,
+        "label": "predict",
+    }
+    snapshot = model.snapshot
+    if isinstance(snapshot, LocalSnapshot):
+        half = ready.spare_bytes // 2
+        snapshot.recent.resize(half)
+        return run_in_waves(ready.rows, visitor, ready.settings, half, snapshot=snapshot, **how)
+    return run_pass(ready.rows, visitor, ready.settings, snapshot=snapshot, **how)
 
 
 def fitted_demand(model: Model, rows: Rows) -> Demand:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -25,11 +26,19 @@ T = TypeVar("T")
 _LOST = (CommClosedError, ClosedClientError, CancelledError)
 """What a client says when its scheduler is gone, and when another one has taken its place."""
 
+_SETUP_ATTEMPTS = 20
+
 
 class WorkerSetup(WorkerPlugin):  # type: ignore[misc]
-    """One BLAS thread, and freed memory given back: once per process, as long as the worker lives."""
+    """One BLAS thread, and freed memory given back: once per process, as long as the worker lives.
+
+    ``idempotent``: a scheduler that has it already does nothing. It tells workers that join by itself.
+    """
 
     name = "streamgp-worker-setup"
+
+    def __init__(self, idempotent: bool = True) -> None:
+        self.idempotent = idempotent
 
     def setup(self, worker: Any) -> None:
         """Set the limits."""
@@ -76,7 +85,7 @@ class Cluster:
         items: Iterable[tuple[Any, ...]],
         merge: Callable[[T, T], T],
     ) -> T:
-        self.client.register_plugin(WorkerSetup())
+        self._set_up_workers()
         common = self._ship_once(shared)
         queue, flight, window = iter(items), deque[Any](), self._window()
         merged: list[T] = []
@@ -96,6 +105,31 @@ class Cluster:
             raise
         finally:
             self.client.cancel([*flight, common])
+
+    def _set_up_workers(self) -> None:
+        """Have the scheduler set up its workers, unless it did so before.
+
+        A worker that dies while it is told breaks the connection of the call, as a dead scheduler would. A
+        scheduler that still answers is asked again, and tells those who are alive by then.
+        """
+        for attempt in range(_SETUP_ATTEMPTS):
+            try:
+                self.client.register_plugin(WorkerSetup(idempotent=attempt == 0))
+                return
+            except OSError as error:
+                reason = error
+                self._ask_scheduler()
+                time.sleep(0.1)
+        raise ClusterError(
+            f"the workers of the cluster die before they can be set up ({reason}); look at their logs"
+        ) from reason
+
+    def _ask_scheduler(self) -> None:
+        """Raise CommClosedError where the scheduler does not answer."""
+        try:
+            self.client.sync(self.client.scheduler.identity)
+        except OSError as error:
+            raise CommClosedError(str(error)) from error
 
     def _ship_once(self, shared: Any) -> Any:
         """A future that tasks share; its value lies in the task graph, so a lost worker loses nothing."""

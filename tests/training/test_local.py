@@ -14,10 +14,12 @@ import zarr
 
 import streamgp
 from streamgp import StreamGPClassifier, StreamGPRegressor
-from streamgp.data import open_rows
+from streamgp.data import Span, open_rows
 from streamgp.data.synthetic import write_store
 from streamgp.errors import CheckpointError, ModelFileError, ParameterError
 from streamgp.inference.inducing.basis import JITTER
+from streamgp.inference.local import waves
+from streamgp.inference.local.snapshot import LocalSnapshot
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Gaussian, Poisson, Probit, StudentT
 from streamgp.settings import Local, fit_settings
@@ -175,6 +177,32 @@ def test_chunks_batches_and_copies_do_not_matter(rows, make_store, tmp_path, cap
         np.testing.assert_array_equal(loaded.predict_proba(new), whole)
         loaded.save(tmp_path / f"again-{name}")
         same_bits(streamgp.load(tmp_path / f"again-{name}"), one)
+
+
+def test_a_wave_of_rows_makes_each_head_once(rows, make_store, tmp_path, monkeypatch):
+    X, y = rows
+    model = StreamGPClassifier(15, **PLAIN, inference=Local(60)).fit(X, (y > 0).astype(int))
+    store = make_store(X, (y > 0).astype(int), chunk_rows=20)
+    wanted, snapshot, made = model.predict_proba(X), model.model_.snapshot, []
+    factors = LocalSnapshot._factors
+    monkeypatch.setattr(
+        LocalSnapshot, "_factors", lambda snapshot, block: made.append(block) or factors(snapshot, block)
+    )
+    snapshot.recent.resize(0)  # forgets the heads that it holds
+    model.predict_stream(store, tmp_path / "whole.zarr")
+    assert sorted(made) == list(range(snapshot.table.n_blocks))
+    monkeypatch.setattr(waves, "row_bytes", lambda *sizes: 2**62)  # no room: a wave is a single span
+    model.predict_stream(store, tmp_path / "spans.zarr")
+    for name in ("whole", "spans"):
+        written = zarr.open_group(tmp_path / f"{name}.zarr", mode="r")["probability"][:]
+        np.testing.assert_allclose(written, wanted, atol=1e-6)
+
+
+def test_waves_hold_what_there_is_room_for():
+    spans = [Span(number, 10 * number, 10 * number + size) for number, size in enumerate([10, 10, 5, 8, 10])]
+    found = [[span.rows for span in wave] for wave in waves.waves(spans, 20)]
+    assert found == [[10, 10], [5, 8], [10]]
+    assert [len(wave) for wave in waves.waves(spans, 0)] == [1] * 5
 
 
 def test_damage_is_found_when_a_block_is_read(rows, tmp_path):

@@ -85,8 +85,8 @@ class MemoryPlan:
         return self.demand.group_rows
 
     @property
-    def cache_bytes(self) -> int:
-        """What a fitted model's passes leave of the budget for heads of blocks used before."""
+    def spare_bytes(self) -> int:
+        """What is left of the budget: local blocks hold rows to be predicted there, and heads used before."""
         return max(0, self.budget - self.total_bytes)
 
     @property
