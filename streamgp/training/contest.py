@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -28,6 +28,8 @@ from streamgp.training.verdict import Trial
 logger = logging.getLogger(__name__)
 
 FOLDS = 3
+SURE = 2.0
+"""Standard errors by which all others must be worse, so that no larger trial is held."""
 MOST_COPIES = 0.8
 """Share of judges that are copies of rows learned from, beyond which they say little about new rows."""
 
@@ -114,7 +116,14 @@ def hold_contest(
     kernel, likelihoods = models[chosen].snapshot.kernel, models[chosen].predictive.likelihoods
     likelihood = likelihoods[0].to_json() if len(likelihoods) == 1 else None
     rows = len(parts[0].learners.rows) if len(parts) == 1 else 0
-    return Trial(chosen, losses, kernel.to_json(), likelihood, rows, time.monotonic() - begun)
+    trial = Trial(chosen, losses, kernel.to_json(), likelihood, rows, time.monotonic() - begun)
+    return trial._replace(is_decided=_is_decided(chosen, densities))
+
+
+def _is_decided(chosen: str, densities: Mapping[str, FloatArray]) -> bool:
+    """Whether the chosen candidate is clearly better than every other."""
+    others = (rows for name, rows in densities.items() if name != chosen)
+    return all(is_better(densities[chosen], rows, SURE) for rows in others)
 
 
 def _fitted(settings: FitSettings, prepared: Prepared, learners: Pool, fit: Fit) -> Model:

@@ -6,7 +6,7 @@ import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,10 +29,21 @@ logger = logging.getLogger(__name__)
 
 SAMPLE_ROWS = 8000
 """Rows that a trial learns from, at most; a quarter as many others decide."""
-MORE_ROWS = 4
-"""Times as many rows for a second trial, where the first left it open whether the simplest is the best."""
+
+
+class Larger(NamedTuple):
+    """A further trial: so many times the rows of the first, in a store of so many times those."""
+
+    rows: int
+    store: int
+
+
+LARGER = (Larger(4, 1), Larger(16, 4))
+"""Trials that follow while it is open which method is the best one."""
+MUCH_LARGER = 8
+"""Times the rows of a trial: in a store of so many a tie goes to the lower loss, not to the simpler one."""
 SAMPLE_SHARE = 0.125
-"""Part of the memory budget that the rows of a second trial may have."""
+"""Part of the memory budget that the rows of a larger trial may have."""
 JUDGES_SHARE = 0.25
 FEWEST_ROWS = 700
 """With fewer rows every row is a judge once."""
@@ -154,21 +165,25 @@ def _that_fit(settings: FitSettings, options: Sequence[Candidate], planned: Plan
 def _held(
     prepared: Prepared, plan: MemoryPlan, settings: FitSettings, names: Sequence[str], fit: Fit
 ) -> Trial:
-    """Hold a trial; where it does not tell the simplest from the best, a larger one if there are the rows.
+    """Hold a trial; while it does not tell the simple from the flexible, larger ones if there are the rows.
 
     Flexible methods gain from more rows, a line does not: a tie of few rows says little about many.
     """
     if prepared.rows.n_rows < FEWEST_ROWS and np.ndim(settings.validation) == 0:
         return _held_in_folds(prepared, plan, settings, names, fit)
     trial = _held_on(SAMPLE_ROWS, prepared, plan, settings, names, fit)
-    larger, rows = MORE_ROWS * SAMPLE_ROWS, prepared.rows
-    needed = larger * (1 + JUDGES_SHARE)
-    fits = needed * 8 * rows.n_features <= SAMPLE_SHARE * parse_size(settings.memory_budget)
-    if trial.is_decided or needed > rows.n_rows or not fits:
-        return trial
-    logger.info("undecided: %s; tried again with %d rows", trial.sentence(), larger)
-    second = _held_on(larger, prepared, plan, settings, names, fit)
-    return second._replace(seconds=trial.seconds + second.seconds)
+    room = SAMPLE_SHARE * parse_size(settings.memory_budget)
+    for larger in LARGER:
+        size = larger.rows * SAMPLE_ROWS
+        needed = size * (1 + JUDGES_SHARE)
+        fits = needed * 8 * prepared.rows.n_features <= room
+        if trial.is_decided or larger.store * needed > prepared.rows.n_rows or not fits:
+            break
+        logger.info("undecided: %s; tried again with %d rows", trial.sentence(), size)
+        earlier = trial.seconds
+        trial = _held_on(size, prepared, plan, settings, names, fit)
+        trial = trial._replace(seconds=earlier + trial.seconds)
+    return trial
 
 
 def _held_on(
@@ -190,7 +205,8 @@ def _held_on(
         two = [option for option in candidates(small, replace(shape, n_classes=2)) if option.name in names]
         if not _blocks_promise(two, prepared, part, fit):
             options = [option for option in options if option.name != BLOCKS]
-    return hold_contest(options, prepared, [part], fit)
+    is_small = MUCH_LARGER * len(part.learners.rows) <= prepared.rows.n_rows
+    return hold_contest(options, prepared, [part], fit, errors=0.0 if is_small else 1.0)
 
 
 def _held_in_folds(

@@ -20,6 +20,7 @@ class Trial(NamedTuple):
     ``kernel`` and ``likelihood`` (JSON) are those that the chosen candidate learned from so many rows; where
     every class has a likelihood of its own there is None, and the fit makes them anew. ``n_active``: so many
     active rows instead of those planned; ``left_out``: candidates that ``max_seconds`` did not allow.
+    ``is_decided``: the chosen one is clearly better than every other.
     Without losses there was no time for a trial, and ``kernel`` is empty.
     """
 
@@ -31,6 +32,7 @@ class Trial(NamedTuple):
     seconds: float
     n_active: int | None = None
     left_out: Sequence[str] = ()
+    is_decided: bool = True
 
     def settled(self, option: Candidate) -> FitSettings:
         """Settings of the chosen candidate, with what it has learned already where that is enough."""
@@ -53,11 +55,6 @@ class Trial(NamedTuple):
         if not self.log_losses:
             return f"{self.chosen}, chosen by max_seconds without a trial{late}"
         return f"{self.chosen}: held-out log loss {self.log_losses[self.chosen]:.4g} ({others}){late}"
-
-    @property
-    def is_decided(self) -> bool:
-        """Whether the chosen candidate is the best, not just the simplest that is hardly worse."""
-        return self.log_losses[self.chosen] <= min(self.log_losses.values())
 
     def entry(self) -> dict[str, Any]:
         """For the history of a fit."""

@@ -127,31 +127,38 @@ def test_where_a_line_is_enough_the_model_is_a_line(generator):
 
 
 @pytest.mark.parametrize(
-    ("rows", "losses", "sizes"),
+    ("rows", "is_decided", "sizes"),
     [
-        (4000, {"linear model": 0.5, "local blocks": 0.49}, [400, 1600]),
-        (4000, {"linear model": 0.5, "local blocks": 0.51}, [400]),
-        (1000, {"linear model": 0.5, "local blocks": 0.49}, [400]),
+        (8000, False, [100, 400, 1600]),
+        (4000, False, [100, 400]),
+        (4000, True, [100]),
+        (450, False, [100]),
     ],
 )
-def test_a_tie_is_tried_again_where_there_are_more_rows(generator, monkeypatch, rows, losses, sizes):
-    tried = []
+def test_a_tie_is_tried_again_where_there_are_more_rows(generator, monkeypatch, rows, is_decided, sizes):
+    tried, ties = [], []
 
-    def tie(options, prepared, parts, fit):
+    def tie(options, prepared, parts, fit, errors):
         [(learners, _)] = parts
         tried.append(len(learners.rows))
+        ties.append(errors)
         model = fit(
             open_rows((learners.features, learners.targets.astype(int))),
             "classification",
             options[0].settings,
         ).model
         kernel, likelihood = model.snapshot.kernel.to_json(), model.predictive.likelihoods[0].to_json()
-        return Trial("linear model", losses, kernel, likelihood, len(learners.rows), 1.0)
+        losses = {"linear model": 0.5, "local blocks": 0.49}
+        found = Trial("linear model", losses, kernel, likelihood, len(learners.rows), 1.0)
+        return found._replace(is_decided=is_decided)
 
-    monkeypatch.setattr(trial, "SAMPLE_ROWS", 400)
+    monkeypatch.setattr(trial, "SAMPLE_ROWS", 100)
+    monkeypatch.setattr(trial, "FEWEST_ROWS", 100)
     monkeypatch.setattr(trial, "hold_contest", tie)
     model = streamgp.fit_stream(xor(generator, rows), random_state=0)
     assert tried == pytest.approx(sizes, rel=0.05)
+    # In a store of many more rows the lower loss wins; else the simpler of two that are as good.
+    assert ties == [0.0 if 8 * size <= rows else 1.0 for size in tried]
     assert model.history_[0]["seconds"] == len(sizes)
 
 
