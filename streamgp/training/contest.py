@@ -20,7 +20,7 @@ from streamgp.passes.candidates import Pool
 from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import ClassPredictive
 from streamgp.settings import FitSettings
-from streamgp.training.auto import Candidate
+from streamgp.training.auto import BLOCKS, INDUCING, Candidate
 from streamgp.training.judge import is_better, marginals_in_memory
 from streamgp.training.prepare import Prepared
 from streamgp.training.verdict import Trial
@@ -85,12 +85,18 @@ def apart(part: Part) -> Part:
 
 
 def hold_contest(
-    options: Sequence[Candidate], prepared: Prepared, parts: Sequence[Part], fit: Fit, errors: float = 1.0
+    options: Sequence[Candidate],
+    prepared: Prepared,
+    parts: Sequence[Part],
+    fit: Fit,
+    errors: float = 1.0,
+    many_more: bool = False,
 ) -> Trial:
     """Fit every candidate to the learners; the simplest that no other beats by so many standard errors wins.
 
     ``options`` are ordered from the simplest to the largest. One that does not fit the memory is left out.
-    What is learned in several parts is not kept: none of them has all rows.
+    What is learned in several parts is not kept: none of them has all rows. ``many_more``: the fit will have
+    many times these rows, see :func:`_with_many_more`.
     """
     begun = time.monotonic()
     densities: dict[str, FloatArray] = {}
@@ -113,11 +119,23 @@ def hold_contest(
     losses = {name: -float(rows.mean()) for name, rows in densities.items()}
     best = densities[min(losses, key=lambda name: losses[name])]
     chosen = next(name for name, rows in densities.items() if not is_better(best, rows, errors))
+    if many_more:
+        chosen = _with_many_more(chosen, densities)
     kernel, likelihoods = models[chosen].snapshot.kernel, models[chosen].predictive.likelihoods
     likelihood = likelihoods[0].to_json() if len(likelihoods) == 1 else None
     rows = len(parts[0].learners.rows) if len(parts) == 1 else 0
     trial = Trial(chosen, losses, kernel.to_json(), likelihood, rows, time.monotonic() - begun)
     return trial._replace(is_decided=_is_decided(chosen, densities))
+
+
+def _with_many_more(chosen: str, densities: Mapping[str, FloatArray]) -> str:
+    """What to choose where the fit has many times the rows: blocks, if inducing inputs hardly beat them.
+
+    With more rows the neighbours of every row are nearer, but inducing inputs are as many as before.
+    """
+    if chosen != INDUCING or BLOCKS not in densities:
+        return chosen
+    return chosen if is_better(densities[chosen], densities[BLOCKS], SURE) else BLOCKS
 
 
 def _is_decided(chosen: str, densities: Mapping[str, FloatArray]) -> bool:

@@ -205,8 +205,8 @@ def _held_on(
         two = [option for option in candidates(small, replace(shape, n_classes=2)) if option.name in names]
         if not _blocks_promise(two, prepared, part, fit):
             options = [option for option in options if option.name != BLOCKS]
-    is_small = MUCH_LARGER * len(part.learners.rows) <= prepared.rows.n_rows
-    return hold_contest(options, prepared, [part], fit, errors=0.0 if is_small else 1.0)
+    many_more = MUCH_LARGER * len(part.learners.rows) <= prepared.rows.n_rows
+    return hold_contest(options, prepared, [part], fit, 0.0 if many_more else 1.0, many_more)
 
 
 def _held_in_folds(

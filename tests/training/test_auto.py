@@ -15,7 +15,7 @@ from streamgp.kernels import RBF
 from streamgp.likelihoods import Logit
 from streamgp.passes.candidates import Pool
 from streamgp.settings import FITC, IVM, Kmeans, fit_settings
-from streamgp.training import trial
+from streamgp.training import contest, trial
 from streamgp.training.auto import MOST_INDUCING, Shape, candidates, with_size, worth_trying
 from streamgp.training.contest import FOLDS, Part, apart, folds
 from streamgp.training.trial import FEWEST_FOLDED
@@ -138,10 +138,11 @@ def test_where_a_line_is_enough_the_model_is_a_line(generator):
 def test_a_tie_is_tried_again_where_there_are_more_rows(generator, monkeypatch, rows, is_decided, sizes):
     tried, ties = [], []
 
-    def tie(options, prepared, parts, fit, errors):
+    def tie(options, prepared, parts, fit, errors, many_more):
         [(learners, _)] = parts
         tried.append(len(learners.rows))
         ties.append(errors)
+        assert many_more == (errors == 0.0)
         model = fit(
             open_rows((learners.features, learners.targets.astype(int))),
             "classification",
@@ -160,6 +161,18 @@ def test_a_tie_is_tried_again_where_there_are_more_rows(generator, monkeypatch, 
     # In a store of many more rows the lower loss wins; else the simpler of two that are as good.
     assert ties == [0.0 if 8 * size <= rows else 1.0 for size in tried]
     assert model.history_[0]["seconds"] == len(sizes)
+
+
+@pytest.mark.parametrize(("worse", "expected"), [(0.001, "local blocks"), (0.1, "inducing inputs")])
+def test_with_many_more_rows_blocks_are_taken_unless_they_are_clearly_worse(generator, worse, expected):
+    best = generator.standard_normal(1000)
+    densities = {
+        "linear model": best - 1.0,
+        "inducing inputs": best,
+        "local blocks": best - worse + 0.1 * generator.standard_normal(1000),
+    }
+    assert contest._with_many_more("inducing inputs", densities) == expected
+    assert contest._with_many_more("linear model", densities) == "linear model"
 
 
 def test_every_one_of_few_rows_judges_once_and_no_fold_decides_what_is_learned(generator):
