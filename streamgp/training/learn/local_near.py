@@ -26,7 +26,7 @@ from streamgp.training.problem import Problem
 from streamgp.training.sample import judged_heads
 from streamgp.training.stage import Draft, Stage, once
 
-LEAST_ROWS = 200_000
+LEAST_ROWS = 100_000
 """Of a store whose fit takes so long that learning again is a small part of it."""
 ROUNDS = (12, 12, 24)
 """Neighbourhoods to learn from in each round."""
