@@ -17,7 +17,7 @@ from streamgp.data.labels import plain_labels
 from streamgp.data.lazy import is_lazy
 from streamgp.data.rows import Names, Store
 from streamgp.estimators.base import StreamGPEstimator
-from streamgp.estimators.inputs import by_block, lazily
+from streamgp.estimators.inputs import by_block, lazily, refuse_other_than_numbers
 from streamgp.estimators.partial import known_classes
 from streamgp.estimators.passes import evaluate, marginals, write
 from streamgp.passes import ClassEvaluation
@@ -39,6 +39,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         """Fit to arrays in memory, or to Dask arrays; ``sample_weight`` as for :meth:`fit_stream`."""
         names = None
         if not is_lazy(X):
+            refuse_other_than_numbers(X, y)
             X, y = validate_data(self, X, y, dtype="numeric", accept_sparse=False)
             check_classification_targets(y)
             names, y = getattr(self, "feature_names_in_", None), plain_labels(y)
@@ -54,6 +55,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         ``fit`` in memory only its active rows are remembered; a store is for ``fit_stream``, all of it.
         ``classes`` are all labels that will ever be met; the first batch must show each of them.
         """
+        refuse_other_than_numbers(X, y)
         X, y = validate_data(self, X, y, dtype="numeric", reset=not hasattr(self, "model_"))
         check_classification_targets(y)
         y = plain_labels(y)
