@@ -14,9 +14,10 @@ _SHOWN = 5
 def refuse_unreadable(array: Any, name: str) -> None:
     """Refuse what becomes another array than was meant: masks are lost, sparse matrices are one object."""
     if isinstance(array, np.ma.MaskedArray) and np.ma.is_masked(array):
+        places = int(np.count_nonzero(array.mask))
         raise NonFiniteDataError(
-            f"array {name!r} is masked in {int(np.count_nonzero(array.mask))} places: fill them in, such as by "
-            f"{name}.filled(value), or leave these rows out"
+            f"array {name!r} is masked in {places} places: fill them in, such as by {name}.filled(value), or "
+            f"leave these rows out"
         )
     if hasattr(array, "toarray"):
         raise StoreError(
