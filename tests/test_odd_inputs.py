@@ -217,6 +217,19 @@ def test_weights_that_are_refused_are_named_by_row(data):
         StreamGPClassifier(**QUICK).fit(*data, sample_weight=weight)
 
 
+@pytest.mark.parametrize("chunk_rows", [100, 400])
+def test_a_target_far_beyond_all_others_is_told_with_its_row(data, make_store, chunk_rows):
+    X, _ = data
+    y = X[:, 0].copy()
+    y[[7, 300]] = 1e30, -1e9
+    with pytest.warns(
+        DataWarning, match=r"the target of row 300: -1000000000.0; the target of row 7: 1e\+30"
+    ):
+        StreamGPRegressor(**QUICK).fit_stream(make_store(X, y, chunk_rows=chunk_rows))
+    StreamGPRegressor(**QUICK).fit(X, np.where(np.arange(400) == 3, 1e9, 0.0))  # two values, one of them rare
+    StreamGPRegressor(**QUICK).fit(X, np.sort(X[:, 0]) ** 9)
+
+
 def test_real_targets_of_two_values_are_told(data, make_store):
     X, y = data
     with pytest.warns(DataWarning, match=r"two values only, 0 and 1: .*task='classification'"):

@@ -12,7 +12,7 @@ from streamgp.arrays import FloatArray
 from streamgp.data import ClassTargets
 from streamgp.data.extremes import BEYOND, Extreme, outlying
 from streamgp.errors import DataWarning, NothingLearnedWarning
-from streamgp.passes.locate import Locate
+from streamgp.passes.locate import TARGET, Locate
 from streamgp.passes.run import run_pass
 from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import RealPredictive
@@ -33,7 +33,8 @@ def warn_of_outliers(problem: Problem) -> None:
     from it. Where there is one, a pass finds its row.
     """
     summary = problem.prepared.summary
-    found = outlying(summary.lowest, summary.highest, problem.sample.features)[:_SHOWN]
+    found = [*_outlying_targets(problem), *outlying(summary.lowest, summary.highest, problem.sample.features)]
+    found = found[:_SHOWN]
     if not found:
         return
     columns = np.array([extreme.column for extreme in found])
@@ -51,7 +52,19 @@ def warn_of_outliers(problem: Problem) -> None:
     )
 
 
+def _outlying_targets(problem: Problem) -> list[Extreme]:
+    """Extremes of real targets; the sample has them scaled, where beside 10³⁰ all others are one number."""
+    found = problem.prepared.summary.target_range
+    if problem.is_classification or found is None:
+        return []
+    reach = BEYOND * (found.high - found.low) or math.inf
+    distances = ((found.lowest, found.low - found.lowest), (found.highest, found.highest - found.high))
+    return [Extreme(TARGET, value) for value, distance in distances if distance > reach]
+
+
 def _told(extreme: Extreme, row: int) -> str:
+    if extreme.column == TARGET:
+        return f"the target of row {row}: {extreme.value!r}"
     return f"column {extreme.column}, row {row}: {extreme.value!r}"
 
 
