@@ -23,6 +23,7 @@ from streamgp.errors import (
     UnsupportedDtypeError,
 )
 from streamgp.kernels import RBF
+from streamgp.likelihoods import Custom
 from streamgp.training.plan import Demand, make_plan
 
 QUICK = {
@@ -208,6 +209,19 @@ def test_more_parameters_are_refused_by_name(data, tmp_path, monkeypatch, parame
 
 def test_a_kernel_is_known_by_its_own_name_too(data):
     assert StreamGPClassifier(**{**QUICK, "kernel": "RBF"}).fit(*data).kernel_ == RBF()
+
+
+def test_a_density_of_ones_own_sees_targets_as_they_are_and_never_none(generator):
+    X = generator.uniform(-3, 3, (300, 1))
+    counts = generator.poisson(np.exp(1 + np.sin(2 * X[:, 0])))
+    seen = []
+
+    def log_density(targets, latent):
+        seen.append((np.min(targets), np.max(targets)))  # has no answer for an empty array
+        return targets * latent - np.exp(latent)
+
+    StreamGPRegressor(**{**QUICK, "likelihood": Custom(log_density, name="counts")}).fit(X, counts)
+    assert (min(low for low, _ in seen), max(high for _, high in seen)) == (counts.min(), counts.max())
 
 
 def test_weights_that_are_refused_are_named_by_row(data):
