@@ -207,6 +207,12 @@ def test_more_parameters_are_refused_by_name(data, tmp_path, monkeypatch, parame
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("names", [[], 5, ["X", 5]])
+def test_names_of_arrays_are_strings(data, names):
+    with pytest.raises(ParameterError, match="x must be the name of an array, or a list of names"):
+        streamgp.fit_stream(data, x=names, **QUICK)
+
+
 def test_a_kernel_is_known_by_its_own_name_too(data):
     assert StreamGPClassifier(**{**QUICK, "kernel": "RBF"}).fit(*data).kernel_ == RBF()
 

@@ -20,7 +20,7 @@ from streamgp.data.lazy import is_dataset, is_lazy, variable
 from streamgp.data.memory import refuse_raw_columns
 from streamgp.data.missing import Absent, refuse_lost_chunks
 from streamgp.data.wrap import as_column, as_stacked_column, check_numeric, refuse_long
-from streamgp.errors import ArrayNotFoundError, StoreError, UnsupportedDtypeError
+from streamgp.errors import ArrayNotFoundError, ParameterError, StoreError, UnsupportedDtypeError
 
 COMPLETE = "streamgp_complete"
 """Attribute of a group: every chunk of its arrays was written, so one that is absent was lost."""
@@ -153,7 +153,7 @@ def open_rows(
     written_completely = False
     names, recipe = None, None
     targets: Any = None
-    name = x if isinstance(x, str) else ", ".join(x)
+    name = x if isinstance(x, str) else _joined(x)
     if isinstance(store, tuple | list) and len(store) == 2:
         refuse_raw_columns(store[0])
         features, targets = as_column(store[0], name), None if y is None else store[1]
@@ -185,6 +185,13 @@ def open_rows(
         _checked_names(names, features),
         recipe,
     )
+
+
+def _joined(names: Any) -> str:
+    """Names of arrays of one column each, for messages."""
+    if isinstance(names, list | tuple) and names and all(isinstance(name, str) for name in names):
+        return ", ".join(names)
+    raise ParameterError(f"x must be the name of an array, or a list of names of one or more, not {names!r}")
 
 
 def _target_column(targets: Any, name: str) -> Column:
