@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -115,9 +116,13 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=3_000_000 - NEW_ROWS)
     parser.add_argument("--data", type=Path, help="folder of the data sets")
     parser.add_argument("--write", action="store_true", help="write the transcript into the page")
+    parser.add_argument("--folder", type=Path, help="an empty folder for the files, which stay there")
     options = parser.parse_args()
     page = PAGE.read_text()
-    with tempfile.TemporaryDirectory(prefix="walkthrough-") as folder:
+    if options.folder:
+        options.folder.mkdir(parents=True)
+    place = nullcontext(options.folder) if options.folder else tempfile.TemporaryDirectory()
+    with place as folder:
         write_tables(Path(folder), options.rows, options.data)
         transcript = []
         for command in commands(page):

@@ -104,7 +104,10 @@ def _ingest(options: argparse.Namespace) -> None:
     asked = {name: getattr(options, name) for name in (*names, "memory_budget", "random_state")}
     progress = False if options.quiet else None
     sources = options.sources[0] if len(options.sources) == 1 else options.sources
-    summary = streamgp.ingest(sources, options.out, **asked, progress=progress)
+    try:
+        summary = streamgp.ingest(sources, options.out, **asked, progress=progress)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("interrupted: run the same command again to go on") from None
     tell(options, summary.to_dict(), str(summary).splitlines())
 
 

@@ -41,9 +41,11 @@ def as_store(options: argparse.Namespace) -> str:
         return str(cache)
     logger.info("%s is ingested to %s, which later fits use again", source, cache)
     shutil.rmtree(cache, ignore_errors=True)
-    summary = streamgp.ingest(
-        source, cache, target=options.target, task=options.task, progress=False if options.quiet else None
-    )
+    progress = False if options.quiet else None
+    try:
+        summary = streamgp.ingest(source, cache, target=options.target, task=options.task, progress=progress)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("interrupted: run the same command again to go on") from None
     logger.info("%s", summary)
     return str(cache)
 

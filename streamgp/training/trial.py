@@ -107,6 +107,8 @@ def _held_in_time(
     left_out = [option.name for option in options if option.name not in names]
     if not rows:
         [only] = kept
+        # Simpler ones would take less time, but nothing could say that they are better.
+        left_out = left_out[[option.name for option in options].index(only.name) :]
         return Trial(only.name, {}, {}, None, 0, 0.0, only.settings.n_active, left_out)
     if prepared.rows.n_rows < FEWEST_ROWS and np.ndim(settings.validation) == 0:
         trial = _held_in_folds(prepared, plan, settings, names, fit)
