@@ -153,6 +153,7 @@ def test_a_fit_of_a_table_keeps_a_cache_and_raw_columns_are_read_again(table, ca
     assert "is ingested to" in capsys.readouterr().err
     assert main([*command, *fixed]) == 0
     assert "is read from its cache" in capsys.readouterr().err
+    assert (table / "trips.parquet.streamgp.zarr").exists()
     assert told(capsys, "evaluate", model, trips)["error"] < 0.2
     told(capsys, "predict", model, trips, "-o", table / "predictions.csv")
     predictions = csv.read_csv(table / "predictions.csv")
@@ -203,6 +204,36 @@ def test_every_verb_has_help_with_an_example(capsys, verb):
         main([verb, "--help"])
     assert stop.value.code == 0
     assert f"example:\n  streamgp {verb} " in capsys.readouterr().out
+
+
+def test_a_cache_is_of_the_file_as_it_is_now(table, tmp_path, capsys):
+    """Also where another file takes its name that is older than the cache."""
+    kept, trips = parquet.read_table(table / "trips.parquet"), tmp_path / "a.2001.parquet"
+    parquet.write_table(kept.slice(0, 300), tmp_path / "older.parquet")
+    parquet.write_table(kept, trips)
+    command = ["fit", str(trips), "--target", "late", "--n-active", "9", "--selection", "ivm", "--json"]
+    fixed = [*command, "--learn-hyperparameters", "false", "--kernel", "RBF(4.0, 2.0)"]
+    assert main(fixed) == 0
+    assert (tmp_path / "a.2001.model.zip").exists()
+    (tmp_path / "older.parquet").replace(trips)
+    capsys.readouterr()
+    assert main(fixed) == 0
+    assert "is ingested to" in capsys.readouterr().err
+    assert told(capsys, "info", tmp_path / "a.2001.parquet.streamgp.zarr")["rows"] == 300
+
+
+def test_an_interrupted_ingest_says_how_to_go_on(table, tmp_path, capsys, monkeypatch):
+    def stop(*arguments):
+        raise KeyboardInterrupt
+
+    command = ["ingest", str(table / "trips.parquet"), str(tmp_path / "trips.zarr"), "--target", "late"]
+    with monkeypatch.context() as patched:
+        patched.setattr("streamgp.tables.run.encode_batch", stop)
+        assert main(command) == 130
+    assert "run the same command again to go on" in capsys.readouterr().err.splitlines()[-1]
+    assert main(command) == 0
+    assert "goes on" in capsys.readouterr().err
+    assert [entry.name for entry in tmp_path.iterdir()] == ["trips.zarr"]
 
 
 def test_values_are_words_numbers_and_settings():

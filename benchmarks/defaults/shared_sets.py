@@ -4,7 +4,8 @@
 
 Each set becomes Zarr stores of its first split; where it has none, every fifth row is held out, at random.
 One row for each set says what was chosen, how good it is beside the baseline, what the page holds, and every
-warning. With ``--sample`` a dry run comes first, and ``predicted_ratio`` is its seconds by those of the fit.
+warning. With ``--sample-rows`` a dry run of 1 % of the rows, or of so many, comes first, and
+``predicted_ratio`` is what it predicts, divided by the seconds that the fit then takes.
 ``generated`` is a store of made-up classes (``--rows``).
 """
 
@@ -57,8 +58,9 @@ def write_store(path: Path, X: Array, y: Array) -> None:
     """A Zarr group of both, in chunks of some megabytes, at least eight."""
     chunk = max(1, min(CHUNK_BYTES // (X.itemsize * X.shape[1]), -(-len(X) // 8)))
     group = zarr.open_group(path, mode="w")
-    group.create_array("X", data=np.ascontiguousarray(X), chunks=(chunk, X.shape[1]))
-    group.create_array("y", data=y, chunks=(chunk,))
+    whole = {"write_empty_chunks": True}  # targets of one class may be all zeros
+    group.create_array("X", data=np.ascontiguousarray(X), chunks=(chunk, X.shape[1]), config=whole)
+    group.create_array("y", data=y, chunks=(chunk,), config=whole)
 
 
 def called(*arguments: object) -> tuple[Row, str, float]:
@@ -71,9 +73,9 @@ def called(*arguments: object) -> tuple[Row, str, float]:
     return json.loads(out.getvalue()), messages.getvalue(), time.perf_counter() - begun
 
 
-def commands_row(folder: Path, sample: str | None, more: tuple[str, ...]) -> Row:
+def commands_row(folder: Path, page: Path, sample: float, more: tuple[str, ...]) -> Row:
     """What the commands say about the stores in a folder."""
-    train, test, model, page = (folder / name for name in ("train", "test", "model.zip", "report.html"))
+    train, test, model = (folder / name for name in ("train", "test", "model.zip"))
     predicted = called("fit", train, "--sample", sample, *more)[0] if sample else None
     plan, planned, _ = called("plan", train, *more)
     fit, fitted, seconds = called("fit", train, "-o", model, *more)
@@ -115,15 +117,18 @@ def rows(options: Options) -> Rows:
         with tempfile.TemporaryDirectory() as folder:
             write_store(Path(folder) / "train", *split.train)
             write_store(Path(folder) / "test", *split.test)
+            sample = options.sample_rows and min(1.0, max(0.01, options.sample_rows / len(split.y_train)))
             del split
+            page = Path(options.pages or folder) / f"{name}.html"
             more = ("--memory-budget", options.memory_budget)
-            yield {"set": name, **commands_row(Path(folder), options.sample, more)}
+            yield {"set": name, **commands_row(Path(folder), page, sample, more)}
 
 
 OPTIONS = (
     *SET,
     option("--sets", list(SETS), "which of them"),
-    option("--sample", None, "share of rows for a dry run first, such as 10%%"),
+    option("--sample-rows", 0, "rows of a dry run before the fit; 0: none"),
+    option("--pages", None, "folder where the reports stay"),
     *defaults(rows=50_000, memory_budget="1GiB"),
 )
 SCRIPT = Script("shared_sets", __doc__, rows, OPTIONS)

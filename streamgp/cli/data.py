@@ -81,7 +81,7 @@ def _plan(options: argparse.Namespace) -> None:
         "rows_per_block": memory.rows_per_block,
         "tasks_in_flight": memory.tasks_in_flight,
     }
-    lines = [f"{found.rows} rows of {found.features} features", f"recipe: {found.recipe}", str(memory)]
+    lines = [f"{found.rows:,} rows of {found.features:,} features", f"recipe: {found.recipe}", str(memory)]
     tell(options, result, lines)
 
 

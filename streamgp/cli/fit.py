@@ -17,6 +17,7 @@ from streamgp.cli.shown import Verbs, add_verb, table, tell
 from streamgp.cli.sources import add_arrays, as_store
 from streamgp.cli.values import add_parameters, given_parameters
 from streamgp.errors import ParameterError
+from streamgp.tables.formats import suffix_of
 from streamgp.training.history import active_points, by_stage
 
 
@@ -87,7 +88,8 @@ def share(text: str) -> float:
 
 def _beside(data: str) -> Path:
     path = Path(data)
-    return path.with_name(f"{path.name.partition('.')[0]}.model.zip")
+    ending = suffix_of(path) or path.suffix
+    return path.with_name(f"{path.name[: len(path.name) - len(ending)]}.model.zip")
 
 
 @contextmanager

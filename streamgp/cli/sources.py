@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import shutil
 from pathlib import Path
+from typing import Any
 
 import streamgp
 from streamgp.data import open_rows
 from streamgp.errors import ParameterError, StreamGPError
-from streamgp.tables.formats import files_below, is_raw
+from streamgp.tables.formats import files_below, is_raw, marks_of
 
 logger = logging.getLogger(__name__)
+
+MADE_OF = "made_of.json"
+"""File of a cache: which files, target and task it was made of."""
 
 
 def add_arrays(parser: argparse.ArgumentParser, *, target: bool) -> None:
@@ -34,11 +39,17 @@ def as_store(options: argparse.Namespace) -> str:
         raise ParameterError(f"{data} is a table: name the column to be learned by --target")
     if "://" in data:
         raise ParameterError(f"{data} is not local: run streamgp ingest first")
-    source = Path(data)
-    cache = source.with_name(f"{source.name.partition('.')[0]}.streamgp.zarr")
-    if _is_fresh(cache, source, options.target):
+    return str(_cached(Path(data), options))
+
+
+def _cached(source: Path, options: argparse.Namespace) -> Path:
+    """The cache of a table, made anew where it is of other files, another target or task."""
+    cache = source.with_name(f"{source.name}.streamgp.zarr")
+    files = files_below(source) if source.is_dir() else [source]
+    made_of = {"files": marks_of(files), "target": options.target, "task": options.task}
+    if cache.exists() and _made_of(cache) == made_of:
         logger.info("%s is read from its cache %s", source, cache)
-        return str(cache)
+        return cache
     logger.info("%s is ingested to %s, which later fits use again", source, cache)
     shutil.rmtree(cache, ignore_errors=True)
     progress = False if options.quiet else None
@@ -46,14 +57,13 @@ def as_store(options: argparse.Namespace) -> str:
         summary = streamgp.ingest(source, cache, target=options.target, task=options.task, progress=progress)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("interrupted: run the same command again to go on") from None
+    (cache / MADE_OF).write_text(json.dumps(made_of), encoding="utf-8")
     logger.info("%s", summary)
-    return str(cache)
+    return cache
 
 
-def _is_fresh(cache: Path, source: Path, target: str) -> bool:
-    """Whether a cache is newer than its source and of the same target; refuses a folder of somebody else."""
-    if not cache.exists():
-        return False
+def _made_of(cache: Path) -> Any:
+    """What a cache was made of; refuses a folder of somebody else."""
     try:
         recipe = open_rows(cache).column_recipe
     except StreamGPError:
@@ -62,5 +72,7 @@ def _is_fresh(cache: Path, source: Path, target: str) -> bool:
         raise ParameterError(
             f"{cache} exists and is no cache of streamgp: move it away, or run streamgp ingest"
         )
-    newest = max(path.stat().st_mtime for path in (files_below(source) if source.is_dir() else [source]))
-    return recipe["target"]["column"] == target and (cache / "zarr.json").stat().st_mtime >= newest
+    try:
+        return json.loads((cache / MADE_OF).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None

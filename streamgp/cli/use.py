@@ -115,10 +115,11 @@ def _score_lines(result: Mapping[str, Any]) -> list[str]:
         (f"inside the {float(mass):.0%} interval", share, None)
         for mass, share in result.get("coverage", {}).items()
     ]
-    lines = table([(f"{result['rows']} rows", "model", "baseline"), *rows, *covered])
+    lines = table([(f"{result['rows']:,} rows", "model", "baseline"), *rows, *covered])
     if len(result.get("classes", ())) > 2:
         columns = ("class", "rows", "recall", "precision", "auc")
-        lines += ["", *table([columns, *([row[name] for name in columns] for row in result["classes"])])]
+        shown = ((str(row["class"]), *(row[name] for name in columns[1:])) for row in result["classes"])
+        lines += ["", *table([columns, *shown])]
     return lines
 
 

@@ -16,13 +16,11 @@ from typing import Any, NamedTuple
 from streamgp.errors import StoreError, StreamGPError
 from streamgp.persistence.atomic import discard, flush, flush_tree, replacing
 from streamgp.persistence.lock import LOCK, LockedError, locked
+from streamgp.tables.formats import marks_of
 from streamgp.tables.request import Request
 from streamgp.tables.sources import Source
 
 logger = logging.getLogger(__name__)
-
-EDGE_BYTES = 1 << 16
-"""Of both ends of a file that are read to know it again: a Parquet file's last bytes tell what is in it."""
 
 
 class ChunkLine(NamedTuple):
@@ -129,7 +127,11 @@ def _begin(journal: Journal, source: Source, request: Request) -> None:
     """Empty the folder unless it belongs to the same call; say why where there was something."""
     options = {name: value for name, value in asdict(request).items() if name != "progress"}
     versions = {name: version(name) for name in ("streamgp", "numpy", "pyarrow", "zarr")}
-    call = {"options": options, "versions": versions, "files": _files(source)}
+    call = {
+        "options": options,
+        "versions": versions,
+        "files": None if source.files is None else marks_of(source.files),
+    }
     call = json.loads(json.dumps(call, default=str))
     path = journal.folder / "call"
     try:
@@ -158,23 +160,3 @@ def _difference(earlier: dict[str, Any], call: dict[str, Any]) -> str:
         name for name in call["options"] if earlier["options"].get(name) != call["options"][name]
     )
     return f"other {', '.join(options)}" if options else "other versions, or a source in memory"
-
-
-def _files(source: Source) -> dict[str, list[int]] | None:
-    """Size, time and a checksum of the ends of every file of a source; None where it is in memory."""
-    if source.files is None:
-        return None
-    found = {}
-    for path in source.files:
-        inner = sorted(inside for inside in path.rglob("*") if inside.is_file()) if path.is_dir() else [path]
-        for file in inner:
-            status = file.stat()
-            found[str(file.absolute())] = [status.st_size, status.st_mtime_ns, _ends(file, status.st_size)]
-    return found
-
-
-def _ends(path: Path, size: int) -> int:
-    with path.open("rb") as file:
-        checksum = zlib.crc32(file.read(EDGE_BYTES))
-        file.seek(max(0, size - EDGE_BYTES))
-        return zlib.crc32(file.read(EDGE_BYTES), checksum)
