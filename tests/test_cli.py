@@ -138,6 +138,12 @@ def test_a_table_is_ingested_by_its_verb(table, capsys):
     command = ["ingest", table / "trips.parquet", table / "trips.zarr", "--target", "late", "--test", "20%"]
     found = told(capsys, *command, "--shuffle")
     assert found["rows"] + found["test_rows"] == 900
+    raw = told(capsys, "info", table / "trips.parquet")
+    assert raw == {
+        "kind": "table",
+        "rows": 900,
+        "columns": {"size": "double", "town": "string", "late": "string"},
+    }
     store = told(capsys, "info", table / "trips.zarr")
     assert store["target"] == "late"
     assert "town=Rome" in store["feature_names"]
@@ -177,6 +183,8 @@ def test_a_fit_of_a_table_keeps_a_cache_and_raw_columns_are_read_again(table, ca
         (["evaluate", "{}/train.zarr", "{}/test.zarr"], 3, "train.zarr"),
         (["predict", "{}/model.zip", "{}/test.zarr", "-o", "{}/out.txt"], 2, ".parquet"),
         (["predict", "{}/model.zip", "{}/test.zarr", "-o", "{}/none/out.csv"], 2, "none"),
+        (["report", "{}/model.zip", "-o", "{}/none/report.html"], 2, "none"),
+        (["fit", "{}/train.zarr", "-o", "{}/none/model.zip"], 2, "none"),
     ],
 )
 def test_errors_are_told_in_one_line(folder, capsys, arguments, code, words):
@@ -196,6 +204,9 @@ def test_a_wrong_call_is_refused(capsys, arguments):
     with pytest.raises(SystemExit) as stop:
         main(arguments)
     assert stop.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "error:" in line
+    assert "--help" in line
 
 
 @pytest.mark.parametrize("verb", ["demo", "plan", "ingest", "fit", "predict", "evaluate", "report", "info"])
@@ -215,6 +226,10 @@ def test_a_cache_is_of_the_file_as_it_is_now(table, tmp_path, capsys):
     fixed = [*command, "--learn-hyperparameters", "false", "--kernel", "RBF(4.0, 2.0)"]
     assert main(fixed) == 0
     assert (tmp_path / "a.2001.model.zip").exists()
+    assert main(["fit", str(trips), "--target", "nothing"]) == 3  # the cache stays as it is
+    capsys.readouterr()
+    assert main(fixed) == 0
+    assert "is read from its cache" in capsys.readouterr().err
     (tmp_path / "older.parquet").replace(trips)
     capsys.readouterr()
     assert main(fixed) == 0

@@ -120,14 +120,18 @@ def rows(options: Options) -> Rows:
             sample = options.sample_rows and min(1.0, max(0.01, options.sample_rows / len(split.y_train)))
             del split
             page = Path(options.pages or folder) / f"{name}.html"
-            more = ("--memory-budget", options.memory_budget)
-            yield {"set": name, **commands_row(Path(folder), page, sample, more)}
+            more: tuple[str, ...] = ("--memory-budget", options.memory_budget)
+            if options.max_seconds is not None:
+                more += ("--max-seconds", options.max_seconds)
+            limit = {"max_seconds": options.max_seconds}
+            yield {"set": name, **limit, **commands_row(Path(folder), page, sample, more)}
 
 
 OPTIONS = (
     *SET,
     option("--sets", list(SETS), "which of them"),
     option("--sample-rows", 0, "rows of a dry run before the fit; 0: none"),
+    option("--max-seconds", None, "of each fit (default: as long as it takes)"),
     option("--pages", None, "folder where the reports stay"),
     *defaults(rows=50_000, memory_budget="1GiB"),
 )

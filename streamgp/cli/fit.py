@@ -14,7 +14,7 @@ import streamgp
 from streamgp.budget import format_size, peak_memory
 from streamgp.cli.dry_run import dry_run
 from streamgp.cli.shown import Verbs, add_verb, table, tell
-from streamgp.cli.sources import add_arrays, as_store
+from streamgp.cli.sources import add_arrays, add_task, as_store, check_folder_of
 from streamgp.cli.values import add_parameters, given_parameters
 from streamgp.errors import ParameterError
 from streamgp.tables.formats import suffix_of
@@ -40,7 +40,7 @@ def add_to(verbs: Verbs, common: argparse.ArgumentParser) -> None:
     )
     fit.add_argument("--checkpoint", type=Path, help="folder for checkpoints (default: beside the model)")
     fit.add_argument("--no-checkpoint", action="store_true", help="keep no checkpoint")
-    fit.add_argument("--task", default="auto", choices=("auto", "classification", "regression"))
+    add_task(fit)
     add_arrays(fit, target=True)
     add_parameters(fit)
 
@@ -49,12 +49,13 @@ def _fit(options: argparse.Namespace) -> None:
     if options.checkpoint is not None and options.no_checkpoint:
         raise ParameterError("--checkpoint goes only without --no-checkpoint")
     parameters = given_parameters(options) | {"progress": False if options.quiet else None}
+    output = options.output or _beside(options.data)
+    check_folder_of(output, "the model")
     store = as_store(options)
     if options.sample is not None:
         found = dry_run(store, options.x, options.y, options.task, share(options.sample), parameters)
         tell(options, found.to_dict(), found.lines())
         return
-    output = options.output or _beside(options.data)
     begun = time.perf_counter()
     with _checkpoint(options, output) as folder:
         model = streamgp.fit_stream(

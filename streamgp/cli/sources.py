@@ -6,6 +6,7 @@ import argparse
 import json
 import logging
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,22 @@ def add_arrays(parser: argparse.ArgumentParser, *, target: bool) -> None:
     parser.add_argument("--y", default="y", help="array of targets in a Zarr store (default: y)")
     if target:
         parser.add_argument("--target", help="column to be learned, where the data are a table")
+
+
+def add_task(parser: argparse.ArgumentParser) -> None:
+    """The option that says what a target is."""
+    parser.add_argument(
+        "--task",
+        default="auto",
+        choices=("auto", "classification", "regression"),
+        help="what the target is (default: classes, unless it holds fractions or very many values)",
+    )
+
+
+def check_folder_of(output: Path, what: str) -> None:
+    """Refuse a file in a folder that is not there, before there is work to lose."""
+    if not output.parent.is_dir():
+        raise ParameterError(f"there is no folder {str(output.parent)!r} to write {what} to")
 
 
 def as_store(options: argparse.Namespace) -> str:
@@ -51,14 +68,18 @@ def _cached(source: Path, options: argparse.Namespace) -> Path:
         logger.info("%s is read from its cache %s", source, cache)
         return cache
     logger.info("%s is ingested to %s, which later fits use again", source, cache)
-    shutil.rmtree(cache, ignore_errors=True)
+    # Beside the old one, which stays where the new one is refused.
+    new = cache.with_name(f"{cache.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
     progress = False if options.quiet else None
     try:
-        summary = streamgp.ingest(source, cache, target=options.target, task=options.task, progress=progress)
+        summary = streamgp.ingest(source, new, target=options.target, task=options.task, progress=progress)
     except KeyboardInterrupt:
         raise KeyboardInterrupt("interrupted: run the same command again to go on") from None
-    (cache / MADE_OF).write_text(json.dumps(made_of), encoding="utf-8")
-    logger.info("%s", summary)
+    (new / MADE_OF).write_text(json.dumps(made_of), encoding="utf-8")
+    shutil.rmtree(cache, ignore_errors=True)
+    new.rename(cache)
+    logger.info("%s", replace(summary, out=str(cache)))
     return cache
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import streamgp
 from streamgp.cli.shown import Verbs, add_verb, table, tell
-from streamgp.cli.sources import add_arrays
+from streamgp.cli.sources import add_arrays, check_folder_of
 from streamgp.errors import ParameterError
 from streamgp.estimators import Estimator
 from streamgp.passes.tables import TABLES, write_table
@@ -80,8 +80,7 @@ def _predict(options: argparse.Namespace) -> None:
     model, out = _model(options), options.output
     if out.suffix not in (*TABLES, ".zarr"):
         raise ParameterError(f"{out.name!r}: predictions are written to .parquet, .csv or .zarr")
-    if not out.parent.is_dir():
-        raise ParameterError(f"there is no folder {str(out.parent)!r} to write predictions to")
+    check_folder_of(out, "predictions")
     begun = time.perf_counter()
     if out.suffix == ".zarr":
         model.predict_stream(options.data, out, options.x)
@@ -124,6 +123,7 @@ def _score_lines(result: Mapping[str, Any]) -> list[str]:
 
 
 def _report(options: argparse.Namespace) -> None:
+    check_folder_of(options.output, "the report")
     model = _model(options)
     begun = time.perf_counter()
     model.report(options.output, options.data, options.x, options.y)

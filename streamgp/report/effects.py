@@ -16,6 +16,8 @@ EFFECT_ROWS = 100
 EFFECT_POINTS = 21
 MOST_EFFECTS = 40
 """Features up to which effects are compared to find the largest, where no relevance is known."""
+LEAST_RELEVANCE = 0.02
+"""Of the largest: along less relevant features predictions do not change."""
 CYCLES = {
     "day": (24.0, "hour of the day"),
     "week": (7.0, "day of the week (0: Monday)"),
@@ -61,7 +63,9 @@ def largest_effects(model: Any, rows: Array | None, known: FloatArray | None) ->
     rows = np.asarray(rows, np.float64)[:EFFECT_ROWS]
     found = moves(names_of(model), _cycles(model), rows)
     if known is not None:
-        found = sorted(found, key=lambda move: -float(known[list(move.features)].max()))[:EFFECTS]
+        weight = {move.features: float(known[list(move.features)].max()) for move in found}
+        found = [move for move in found if weight[move.features] >= LEAST_RELEVANCE]
+        found = sorted(found, key=lambda move: -weight[move.features])[:EFFECTS]
     elif len(found) > MOST_EFFECTS:
         return []
     effects = [_effect(model, rows, move) for move in found]
@@ -102,13 +106,14 @@ def _around(name: str, cycle: str, pair: tuple[int, int], rows: FloatArray) -> M
 
 
 def _spread(values: FloatArray) -> FloatArray:
-    return np.linspace(*np.quantile(values, [0.02, 0.98]), EFFECT_POINTS)
+    low, high = np.quantile(values, [0.02, 0.98])
+    return np.linspace(low, high, EFFECT_POINTS)
 
 
 def _cycles(model: Any) -> dict[str, str]:
     """Names of the cycles that dates became, each with its kind."""
-    recipe = getattr(model.model_, "column_recipe", None) or {"encodings": ()}
-    dates = [one for one in recipe["encodings"] if one["kind"] == "date"]
+    recipe = model.model_.column_recipe or {"columns": ()}
+    dates = [one for one in recipe["columns"] if one["kind"] == "date"]
     return {f"{one['column']} {cycle}": cycle for one in dates for cycle in one["cycles"]}
 
 

@@ -59,6 +59,8 @@ STYLE = {
     "figure.constrained_layout.use": True,
 }
 SIZE = (3.5, 2.9)
+FEWEST_GROUPED = 10
+"""Rows of a group at least, of which a share is told."""
 FEWEST_KEPT = 50
 """Rows below which their error is not drawn: it would be noise."""
 MOST_CURVES = 5
@@ -86,16 +88,18 @@ def svg(name: str, draw: Draw, size: tuple[float, float] = SIZE, panels: dict[st
 
 def reliability(table: FloatArray) -> str:
     """Confidence against the share of correct rows, above a histogram of confidence."""
-    seen = table[:, 2] > 0
+    seen = table[:, 2] >= min(FEWEST_GROUPED, table[:, 2].max())
     confidence, correct, rows = table[seen].T
     edges = np.linspace(0, 1, len(table) + 1)
     low = edges[:-1][seen][0]
 
     def draw(axes: Any) -> None:
         top, bottom = axes
-        error = 1.96 * np.sqrt(correct * (1 - correct) / rows)
+        error = np.abs(_wilson(correct, rows) - correct)
         top.plot([low, 1], [low, 1], color=MUTED, linewidth=0.9, linestyle="--")
-        top.errorbar(confidence, correct, error, color=FIRST, marker="o", markersize=3.5, elinewidth=0.9)
+        top.errorbar(
+            confidence, correct, error, color=FIRST, marker="o", markersize=3.5, linewidth=1.0, elinewidth=0.8
+        )
         top.set(ylabel="share correct", ylim=(max(-0.02, min(low, correct.min()) - 0.05), 1.03))
         bottom.bar(edges[:-1][seen], rows, width=1 / len(table), align="edge", color=FIRST, linewidth=0)
         bottom.set(xlabel="confidence of the predicted class", ylabel="rows", xlim=(low - 0.01, 1.01))
@@ -103,6 +107,14 @@ def reliability(table: FloatArray) -> str:
 
     panels = {"nrows": 2, "sharex": True, "height_ratios": [3, 1]}
     return svg("Reliability diagram", draw, (3.5, 3.4), panels)
+
+
+def _wilson(share: FloatArray, rows: FloatArray, deviations: float = 1.96) -> FloatArray:
+    """Wilson's interval of a share that was seen in so many rows: also right near 0 and 1.  Shape: (2, g)."""
+    square = deviations**2
+    middle = (share + square / (2 * rows)) / (1 + square / rows)
+    reach = deviations / (1 + square / rows) * np.sqrt(share * (1 - share) / rows + square / (4 * rows**2))
+    return np.stack([middle - reach, middle + reach])
 
 
 def rejection(curve: FloatArray, rows: int) -> str:

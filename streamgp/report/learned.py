@@ -87,14 +87,15 @@ def active(model: Any, known: FloatArray | None, effects: Sequence[Effect], inpu
         )
     moved = [feature for effect in effects for feature in effect.move.features]
     columns, names = (moved or range(inputs.shape[1]))[:SHOWN_COLUMNS], names_of(model)
-    said = _said(model, inputs[shown[:SHOWN_ROWS]])
+    shown = [shown[place] for place in _evenly(len(shown), SHOWN_ROWS)] if not rows else shown[:SHOWN_ROWS]
+    said = _said(model, inputs[shown])
     table = [
         (
             f"{numbers[place]:,}" if rows else place,
             *(number(inputs[place, column], 3) for column in columns),
             said[row],
         )
-        for row, place in enumerate(shown[:SHOWN_ROWS])
+        for row, place in enumerate(shown)
     ]
     heading = ("row" if rows else "input", *(names[column] for column in columns), "prediction")
     which = "those that predictions follow most" if moved else "the first ones"
@@ -104,11 +105,19 @@ def active(model: Any, known: FloatArray | None, effects: Sequence[Effect], inpu
 
 
 def _first_of_each(model: Any, count: int) -> list[int]:
-    """Places of active inputs, the first of every class, then the second of every class, and so on."""
+    """Places of active rows, the first of every class, then the second of every class, and so on."""
+    if not len(model.active_rows_):  # centres, in no order of worth: some from everywhere
+        return _evenly(count, SHOWN_IMAGES)
     starts = getattr(model, "active_starts_", None) or [0]
     sizes = np.diff([*starts, count])
     pairs = [(rank, start + rank) for start, size in zip(starts, sizes, strict=True) for rank in range(size)]
     return [place for _, place in sorted(pairs)]
+
+
+def _evenly(count: int, most: int) -> list[int]:
+    """At most so many places out of ``count``, from the first to the last."""
+    places: list[int] = np.unique(np.linspace(0, count - 1, most).round().astype(int)).tolist()
+    return places
 
 
 def _said(model: Any, inputs: Array) -> list[str]:
@@ -210,7 +219,8 @@ def cost(model: Any) -> Section:
         )
         for stage in stages
     ]
-    memory = [(stage["peak_memory_bytes"] or 0) / 2**20 for stage in stages]
+    known = [stage for stage in stages if stage["peak_memory_bytes"]]
+    memory = [stage["peak_memory_bytes"] / 2**20 for stage in known]
     return Section(
         "Cost",
         tables=[
@@ -222,7 +232,7 @@ def cost(model: Any) -> Section:
                 "Time of each stage.",
             ),
             Figure(
-                figures.bars("Memory", names, memory, "peak memory (MiB)"),
+                figures.bars("Memory", [stage["stage"] for stage in known], memory, "peak memory (MiB)"),
                 "Largest resident memory of the process up to the end of each stage, libraries included.",
             ),
         ],

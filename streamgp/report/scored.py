@@ -101,7 +101,8 @@ def judged(score: ClassScore | RealScore) -> list[Section]:
             Figure(
                 figures.reliability(score.calibration()),
                 "Reliability. Rows are grouped by the confidence of their predicted class; a calibrated "
-                "model lies on the dashed line. Bars are 95 % intervals; below, rows in each group.",
+                "model lies on the dashed line. Bars are 95 % intervals; below, rows in each group. Those of "
+                f"fewer than {figures.FEWEST_GROUPED} rows are left out.",
             ),
             Figure(
                 figures.rejection(score.rejection(), score.rows),
