@@ -48,6 +48,7 @@ SMOKE = {
     "benchmarks.papers.virtual_rows": "--synthetic --rows 150 --active 20 --methods ivm pass",
     "benchmarks.robustness.files": "--mutations 10",
     "benchmarks.defaults": "--cases plain --rows 40",
+    "benchmarks.defaults.shared_sets": "--synthetic --sets ripley_synth",
     "benchmarks.peers": "--synthetic --sets usps4 uci_kin40k --methods LightGBM SVM --rows 100",
     "benchmarks.peers.default": "--synthetic --sets uci_kin40k",
     "benchmarks.scale.ingest": "--rows 3000 --shuffle",
