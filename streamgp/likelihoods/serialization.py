@@ -15,6 +15,7 @@ from streamgp.likelihoods.joint import JointLikelihood
 from streamgp.likelihoods.laplace import Laplace
 from streamgp.likelihoods.logit import Logit
 from streamgp.likelihoods.multivariate_probit import MultivariateProbit
+from streamgp.likelihoods.null_category import NullCategory
 from streamgp.likelihoods.ordinal import Ordinal
 from streamgp.likelihoods.poisson import Poisson
 from streamgp.likelihoods.probit import Probit
@@ -34,6 +35,7 @@ _KINDS: dict[str, type[Likelihood | JointLikelihood]] = {
         StudentT,
         Laplace,
         Ordinal,
+        NullCategory,
     )
 }
 
