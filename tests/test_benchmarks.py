@@ -35,7 +35,7 @@ SMOKE = {
     "benchmarks.papers.ivm2006_pumadyn": "--synthetic --active 200 --splits 0",
     "benchmarks.papers.ivm2006_table1": "--synthetic --digits 4 --active 50",
     "benchmarks.papers.ivm2006_table2": "--synthetic --digits 9 --scale-active 0.01 --entries 8000",
-    "benchmarks.papers.ivm2006_table3": "--synthetic --rows 120 --pairs 30",
+    "benchmarks.papers.ivm2006_table3": "--synthetic --set usps --rows 120 --pairs 30",
     "benchmarks.papers.ivm2006_figure1": "--synthetic --strategies constant --rounds 1 --active 20",
     "benchmarks.papers.joint_targets": "--synthetic --sets usps --active 10",
     "benchmarks.papers.local_blocks": "--synthetic --sets uci_kin40k --block-rows 60 --inducing 9",

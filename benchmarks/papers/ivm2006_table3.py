@@ -20,7 +20,7 @@ FOLDS = 5
 
 
 def rows(options: Options) -> Rows:
-    split = load_split("satimage", options).fold(options.fold, FOLDS).drawn(options.rows)
+    split = load_split(options.set, options).fold(options.fold, FOLDS).drawn(options.rows)
     n_classes = len(set(split.y_train.tolist()))
     for pairs in options.pairs:
         for seed in options.seeds:
@@ -47,6 +47,7 @@ def rows(options: Options) -> Rows:
 
 OPTIONS = (
     *DATA,
+    option("--set", "satimage", "another one of several classes", choices=["satimage", "usps"]),
     option("--pairs", list(PAPER), "sum of the sizes of all active sets"),
     option("--likelihood", "probit", choices=list(LIKELIHOODS)),
     option("--fold", None, "of the training rows, in the place of the test rows", type=int),
