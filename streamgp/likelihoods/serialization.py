@@ -39,8 +39,11 @@ _KINDS: dict[str, type[Likelihood | JointLikelihood]] = {
     )
 }
 
-NAMED_LIKELIHOODS = {name.lower(): kind for name, kind in _KINDS.items() if kind is not Ordinal}
-"""Likelihoods that can be asked for by name; how many categories there are, only the user knows."""
+NAMED_LIKELIHOODS = {
+    name.lower(): kind for name, kind in _KINDS.items() if kind not in (Ordinal, NullCategory)
+}
+"""Likelihoods that can be asked for by name; how many categories there are, and which rows have no label, only
+the user knows."""
 
 
 def _is_log_density(function: Callable[..., Any]) -> bool:
