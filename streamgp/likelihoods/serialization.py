@@ -42,8 +42,8 @@ _KINDS: dict[str, type[Likelihood | JointLikelihood]] = {
 NAMED_LIKELIHOODS = {
     name.lower(): kind for name, kind in _KINDS.items() if kind not in (Ordinal, NullCategory)
 }
-"""Likelihoods that can be asked for by name; how many categories there are, and which rows have no label, only
-the user knows."""
+"""Likelihoods that can be asked for by name; how many categories there are, or what says that a row has
+no label, only the user knows."""
 
 
 def _is_log_density(function: Callable[..., Any]) -> bool:
