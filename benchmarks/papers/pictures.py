@@ -230,6 +230,55 @@ def write_tables() -> list[str]:
     return lines
 
 
+SCRIPTS: tuple[tuple[str, str, dict[str, Any]], ...] = (  # what of a paper, which command, which rows are its
+    ("[IVM2003] table 1", "ivm2003_table1", {}),
+    ("[IVM2003] figure 1", "reject_curve", {}),
+    (
+        "[IVM2006] table 1, as printed",
+        "ivm2006_table1 --mode constant --active 200 --paper-units",
+        {"mode": "constant"},
+    ),
+    ("[IVM2006] figure 1", "ivm2006_figure1", {}),
+    ("[IVM2006] table 2", "ivm2006_table2", {}),
+    ("[IVM2006] table 3", "ivm2006_table3", {}),
+    ("[IVM2006] table 4", "virtual_rows --set usps --methods ivm", {"set": "usps", "method": "ivm"}),
+    ("[IVM2006] section 6.3", "ivm2006_pumadyn", {}),
+    (
+        "[PASS2012] figure 1",
+        "passgp_figure2 --digits 0 1 2 3 4 5 6 7 8 9 --active 300 --p-inc 0.6 --methods pass-paper full rsvm",
+        {"p_inc": 0.6},
+    ),
+    ("[PASS2012] figure 2", "passgp_figure2 --digits 2 4", {}),
+    ("[PASS2012] figure 3", "passgp_evidence --rows 3000 --accurate --full", {}),
+    ("[PASS2012] figures 1 and 4, ten classes", "passgp_usps --methods pass fpass", {}),
+    ("[PASS2012] figure 5", "passgp_mnist --method fpass --active 2000", {}),
+    (
+        "[PASS2012] figure 6, as printed",
+        "passgp_ijcnn --methods fpass-paper ivm-paper --active 100 200 400 600 800 1000 --seeds 0 1 2",
+        {"method": "fpass-paper"},
+    ),
+    ("[PASS2012] table 1", "virtual_rows --set usps --methods pass", {"set": "usps", "method": "pass"}),
+    (
+        "[PASS2012] table 1, MNIST",
+        "virtual_rows --set mnist --methods pass --active 4000",
+        {"set": "mnist", "method": "pass"},
+    ),
+    ("[FITC2007] table 1", "fitc_table1 --splits 10", {}),
+    ("[FITC2007] figure 1, left", "fitc_xor", {}),
+    ("[FITC2007] section 5", "fitc_usps4", {}),
+)
+
+
+def write_commands() -> list[str]:
+    """A table of all commands, and how many rows each has left: none where it was never run."""
+    lines = ["| what | command (`python -m`) | rows recorded | the last one |", "|---|---|---|---|"]
+    for what, command, wanted in SCRIPTS:
+        rows = recorded(command.split()[0], **wanted)
+        last = f"{rows[-1]['date']}, {rows[-1]['commit']}" if rows else "not run"
+        lines.append(f"| {what} | `benchmarks.papers.{command}` | {len(rows)} | {last} |")
+    return lines
+
+
 def _told(value: Any) -> str:
     if value is None:
         return "–"
@@ -238,7 +287,7 @@ def _told(value: Any) -> str:
 
 def main() -> None:
     """Write all pictures, and the section of the README."""
-    between = "\n".join([*write_pictures(), *write_tables()])
+    between = "\n".join([*write_commands(), "", *write_pictures(), *write_tables()])
     head, rest = README.read_text(encoding="utf-8").split(BEGIN)
     README.write_text(f"{head}{BEGIN}\n{between}\n{END}{rest.split(END)[1]}", encoding="utf-8")
 

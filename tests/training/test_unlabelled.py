@@ -137,6 +137,29 @@ def test_a_store_gives_the_model_of_memory_and_is_scored_by_its_labels(tmp_path)
     assert score.error == np.mean(loaded.predict(X[labelled]) != y[labelled])
 
 
+def test_a_killed_fit_goes_on_with_the_same_result(tmp_path, monkeypatch):
+    X, moon = moons(200, 3)
+    y = few_labels(moon)
+    settings = {"kernel": None, "learn_hyperparameters": True, "n_active": 20}
+    whole = fitted(X, y, **settings)
+    module = streamgp.training.learn.criterion
+    real, calls = module._minor_steps, []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(module, "_minor_steps", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fitted(X, y, checkpoint=tmp_path / "fit", **settings)
+    monkeypatch.undo()
+    resumed = fitted(X, y, checkpoint=tmp_path / "fit", **settings)
+    np.testing.assert_array_equal(resumed.active_rows_, whole.active_rows_)
+    np.testing.assert_array_equal(resumed.predict_proba(X), whole.predict_proba(X))
+
+
 def test_several_classes_leave_them_out_everywhere(tmp_path):
     generator = np.random.default_rng(0)
     centres = np.array([[0.0, 0.0], [3.0, 0.0], [0.0, 3.0]])

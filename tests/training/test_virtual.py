@@ -197,6 +197,27 @@ def test_a_killed_fit_goes_on_with_the_same_result(tmp_path, monkeypatch):
     np.testing.assert_array_equal(resumed.predict_proba(X), whole.predict_proba(X))
 
 
+def test_sweeps_over_extra_rows_go_on_where_they_were_killed(tmp_path, monkeypatch):
+    settings = {"inference": EXTRA, "n_active": 15, "validation": False}
+    whole = fitted(SHIFTED, **settings)
+    module = streamgp.training.infer.extra_rows
+    real, calls = module._extended, []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) > 3:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(module, "_extended", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fitted(SHIFTED, checkpoint=tmp_path / "fit", **settings)
+    monkeypatch.undo()
+    resumed = fitted(SHIFTED, checkpoint=tmp_path / "fit", **settings)
+    X, _ = bars(100, seed=5)
+    np.testing.assert_array_equal(resumed.predict_proba(X), whole.predict_proba(X))
+
+
 def test_a_row_is_left_out_with_all_its_versions():
     generator = np.random.default_rng(0)
     inputs = generator.standard_normal((9, 2))
