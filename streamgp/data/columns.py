@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -55,8 +56,16 @@ class Column(Protocol):
         """The same array, its chunks arranged so that pieces start at multiples of ``rows``."""
 
 
+class Promise(ABC):
+    """Values that a task loads for itself."""
+
+    @abstractmethod
+    def load(self) -> Array:
+        """Read them."""
+
+
 @dataclass(frozen=True)
-class ZarrPiece:
+class ZarrPiece(Promise):
     """A promise to read rows ``start:stop`` of an opened Zarr array."""
 
     array: zarr.Array
@@ -90,7 +99,7 @@ class ZarrPiece:
 
 
 @dataclass(frozen=True)
-class StackedPiece:
+class StackedPiece(Promise):
     """Pieces of several columns, side by side."""
 
     pieces: tuple[Any, ...]
@@ -104,7 +113,7 @@ class StackedPiece:
 
 def load(piece: Any) -> Array:
     """The values of a piece, inside a task."""
-    return piece.load() if isinstance(piece, ZarrPiece | StackedPiece) else np.asarray(piece)
+    return piece.load() if isinstance(piece, Promise) else np.asarray(piece)
 
 
 @dataclass(frozen=True)

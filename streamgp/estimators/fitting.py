@@ -15,6 +15,7 @@ from streamgp.estimators.running import running
 from streamgp.settings import fit_settings
 from streamgp.training.fit import Fitted, fit
 from streamgp.training.identity import resumed_seed
+from streamgp.training.prepare import no_label_of
 
 if TYPE_CHECKING:
     from streamgp.estimators.base import StreamGPEstimator
@@ -36,7 +37,8 @@ def fit_store(
     with running(estimator.n_jobs, estimator.verbose):
         seed = resumed_seed(estimator.checkpoint) if estimator.random_state is None else None
         settings = fit_settings(parameters, seed_of(estimator.random_state) if seed is None else seed, weight)
-        rows = open_rows(store, x, y, allow_missing_chunks=allow_missing_chunks)
+        no_label = no_label_of(settings.likelihood)
+        rows = open_rows(store, x, y, allow_missing_chunks=allow_missing_chunks, no_label=no_label)
         fitted = fit(rows, task, settings)
     named = replace(fitted.model, feature_names=rows.feature_names, column_recipe=rows.column_recipe)
     return fitted._replace(model=named)

@@ -41,7 +41,8 @@ def calibration() -> Stage:
 
 def _calibrated(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
     sample = problem.sample
-    chosen = np.sort(problem.sample_order(CALIBRATION_ROWS))
+    order = problem.sample_order()
+    chosen = np.sort(order[problem.is_labelled(sample.targets[order])][:CALIBRATION_ROWS])
     rows, features = sample.rows[chosen], sample.features[chosen]
     weights = problem.sample_weights(sample.targets[chosen])
     weights *= problem.weights.of_rows(rows, sample.targets[chosen])
@@ -49,7 +50,7 @@ def _calibrated(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
     for head, (active, likelihood) in enumerate(zip(draft.actives, draft.likelihoods, strict=True)):
         targets = problem.head_targets(sample.targets[chosen], head)
         mean, variance = left_out(problem, draft.kernel, active, rows, features)
-        calibrations.append(calibrate(likelihood, targets, mean, variance, weights))
+        calibrations.append(calibrate(likelihood.of_labels, targets, mean, variance, weights))
     density = float(np.mean([calibration.log_density for calibration in calibrations]))
     return replace(draft, calibrations=tuple(calibrations)), {"left_out_log_density": density}
 

@@ -18,7 +18,7 @@ from scipy.special import ndtri
 
 from streamgp.budget import refuse_impossible
 from streamgp.data import RealTargets, Rows
-from streamgp.data.targets import Task, n_heads
+from streamgp.data.targets import Task, is_labelled, n_heads
 from streamgp.inference.active_set import ActiveSet
 from streamgp.likelihoods import Gaussian, Likelihood, Probit
 from streamgp.numerics.compilation import is_cold
@@ -35,7 +35,7 @@ from streamgp.training.heads import make_snapshot
 from streamgp.training.identity import identity_of, planned_identity
 from streamgp.training.learn.criterion import TUNING_ACTIVE
 from streamgp.training.plan import MemoryPlan
-from streamgp.training.prepare import Prepared, prepare
+from streamgp.training.prepare import Prepared, no_label_of, prepare
 from streamgp.training.problem import Problem, draw_sample, pass_settings
 from streamgp.training.recipe import compose
 from streamgp.training.scrutiny import judged_by_baseline, warn_of_outliers
@@ -142,7 +142,13 @@ def _prepared(rows: Rows, task: Task, settings: FitSettings) -> tuple[MemoryPlan
     if is_cold():
         logger.info("compiling numerics: once on this machine, up to half a minute")
     task = task_of(task, settings.likelihood)
-    prepared = prepare(rows.cut(plan.span_rows), task, settings.standardize, pass_settings(plan, settings))
+    prepared = prepare(
+        rows.cut(plan.span_rows),
+        task,
+        settings.standardize,
+        pass_settings(plan, settings),
+        no_label=no_label_of(settings.likelihood),
+    )
     if isinstance(prepared.targets, RealTargets):
         refuse_for_real_targets(settings)
         prepared = replace(prepared, targets=_encoding(prepared.targets, settings.likelihood))
@@ -175,7 +181,7 @@ def _make_problem(
         prepared, plan, settings, size, choices.validation, weights.excluded
     )
     if not isinstance(prepared.targets, RealTargets):
-        check_classes(sample.targets, weights)
+        check_classes(sample.targets[is_labelled(prepared.targets, sample.targets)], weights)
     heads = tuple(range(n_heads(prepared.targets)))
     return Problem(
         prepared,
@@ -233,6 +239,7 @@ def _about(problem: Problem) -> dict[str, Any]:
         "rows": problem.n_rows,
         "held_out_rows": len(problem.excluded),
         "class_rows": problem.prepared.class_counts.tolist() if problem.is_classification else None,
+        "unlabelled_rows": problem.prepared.summary.unlabelled,
         "memory_budget": problem.plan.budget,
         "planned_memory": problem.plan.total_bytes,
         "plan": str(problem.plan),
