@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -56,8 +57,16 @@ class Column(Protocol):
         """The same array, its chunks arranged so that pieces start at multiples of ``rows``."""
 
 
+class Promise(ABC):
+    """Values that a task loads for itself."""
+
+    @abstractmethod
+    def load(self) -> Array:
+        """Read them."""
+
+
 @dataclass(frozen=True)
-class ZarrPiece:
+class ZarrPiece(Promise):
     """A promise to read rows ``start:stop`` of an opened Zarr array."""
 
     array: zarr.Array
@@ -91,7 +100,7 @@ class ZarrPiece:
 
 
 @dataclass(frozen=True)
-class StackedPiece:
+class StackedPiece(Promise):
     """Pieces of several columns, side by side."""
 
     pieces: tuple[Any, ...]
@@ -105,7 +114,7 @@ class StackedPiece:
 
 def load(piece: Any) -> Array:
     """The values of a piece, inside a task."""
-    return piece.load() if isinstance(piece, ZarrPiece | StackedPiece) else np.asarray(piece)
+    return piece.load() if isinstance(piece, Promise) else np.asarray(piece)
 
 
 @dataclass(frozen=True)

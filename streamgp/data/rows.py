@@ -19,6 +19,7 @@ from streamgp.data.labels import plain_labels
 from streamgp.data.lazy import is_dataset, is_lazy, variable
 from streamgp.data.memory import refuse_raw_columns
 from streamgp.data.missing import Absent, refuse_lost_chunks
+from streamgp.data.targets import NoLabel
 from streamgp.data.wrap import as_column, as_stacked_column, check_numeric, refuse_long
 from streamgp.errors import ArrayNotFoundError, ParameterError, StoreError, UnsupportedDtypeError
 
@@ -140,7 +141,12 @@ class Rows:
 
 
 def open_rows(
-    store: Store, x: Names = "X", y: str | None = "y", *, allow_missing_chunks: bool = False
+    store: Store,
+    x: Names = "X",
+    y: str | None = "y",
+    *,
+    allow_missing_chunks: bool = False,
+    no_label: NoLabel | None = None,
 ) -> Rows:
     """Open a data set and check its form; nothing is read yet.
 
@@ -148,7 +154,7 @@ def open_rows(
     a Zarr ``Store``, an ``xarray.Dataset``, or a pair of arrays (NumPy, Zarr, Dask, xarray, data frames).
     ``x`` names one array of two axes, or a list of arrays of one column each. ``y=None`` opens features
     alone: of a pair the first, and a single array is accepted too. ``allow_missing_chunks`` reads every
-    chunk that is not stored as the fill value.
+    chunk that is not stored as the fill value. ``no_label`` says how it shows that a row has none.
     """
     written_completely = False
     names, recipe = None, None
@@ -174,7 +180,7 @@ def open_rows(
             f"cannot read rows from {type(store).__name__}: give a path or URL of a Zarr group, a "
             f"zarr.Group, an xarray.Dataset, or a pair of arrays (X, y)"
         )
-    column = None if y is None else _target_column(targets, y)
+    column = None if y is None else _target_column(targets, y, no_label)
     _check(features, column)
     return Rows(
         features,
@@ -194,11 +200,13 @@ def _joined(names: Any) -> str:
     raise ParameterError(f"x must be the name of an array, or a list of names of one or more, not {names!r}")
 
 
-def _target_column(targets: Any, name: str) -> Column:
+def _target_column(targets: Any, name: str, no_label: NoLabel | None) -> Column:
     """Targets; labels that are Python objects become numbers or strings."""
+    if np.ma.is_masked(targets):
+        targets = plain_labels(targets, name, no_label)
     column = as_column(targets, name)
     if isinstance(column, NumpyColumn):
-        return NumpyColumn(plain_labels(column.array, name), name)
+        return NumpyColumn(plain_labels(column.array, name, no_label), name)
     if isinstance(column, DaskColumn) and column.dtype.kind not in "iufbUST":
         return DaskColumn(column.array.astype(np.dtypes.StringDType()), name)
     return column

@@ -10,12 +10,13 @@ import dask.array
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from streamgp.arrays import Array
 from streamgp.data.labels import plain_labels
 from streamgp.data.lazy import is_lazy
 from streamgp.data.rows import Names, Store
+from streamgp.errors import ParameterError
 from streamgp.estimators.base import StreamGPEstimator
 from streamgp.estimators.inputs import by_block, lazily, refuse_other_than_numbers
 from streamgp.estimators.partial import known_classes
@@ -24,6 +25,7 @@ from streamgp.passes import ClassEvaluation
 from streamgp.passes.scores import ClassScore
 from streamgp.posterior import Marginals
 from streamgp.posterior.predictive import ClassPredictive
+from streamgp.training.prepare import no_label_of
 
 
 class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[misc]
@@ -36,13 +38,15 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
     task = "classification"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to arrays in memory, or to Dask arrays; ``sample_weight`` as for :meth:`fit_stream`."""
+        """Fit to arrays in memory, or to Dask arrays; ``sample_weight`` as for :meth:`fit_stream`.
+
+        With ``likelihood=NullCategory()`` rows may have no label: NaN, None, masked, or as ``missing`` says.
+        """
         names = None
         if not is_lazy(X):
-            refuse_other_than_numbers(X, y)
-            X, y = validate_data(self, X, y, dtype="numeric", accept_sparse=False)
-            check_classification_targets(y)
-            names, y = getattr(self, "feature_names_in_", None), plain_labels(y)
+            refuse_other_than_numbers(X)
+            X, y = _validated(self, X, y)
+            names = getattr(self, "feature_names_in_", None)
         self._fit((X, y), "X", "y", sample_weight, names=names)
         return self if is_lazy(X) else self._remember_active(X, y)
 
@@ -55,8 +59,10 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         ``fit`` in memory only its active rows are remembered; a store is for ``fit_stream``, all of it.
         ``classes`` are all labels that will ever be met; the first batch must show each of them.
         """
-        refuse_other_than_numbers(X, y)
-        X, y = validate_data(self, X, y, dtype="numeric", reset=not hasattr(self, "model_"))
+        refuse_other_than_numbers(X)
+        if no_label_of(self.likelihood) is not None:
+            raise ParameterError("partial_fit is for rows with labels: leave the likelihood out, or use fit")
+        X, y = validate_data(self, X, _unmasked(y), dtype="numeric", reset=not hasattr(self, "model_"))
         check_classification_targets(y)
         y = plain_labels(y)
         known_classes(self, y, classes)
@@ -157,6 +163,26 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         as for :meth:`predict_stream`; "nan" leaves such rows out of the score.
         """
         return evaluate(self, store, x, y, self._evaluation, on_bad_rows, allow_missing_chunks)
+
+
+def _validated(estimator: StreamGPClassifier, X: Any, y: Any) -> tuple[Array, Array]:
+    """Features and labels as arrays; where rows may have no label, only the others' labels are looked at."""
+    no_label = no_label_of(estimator.likelihood)
+    if no_label is None:
+        X, y = validate_data(estimator, X, _unmasked(y), dtype="numeric", accept_sparse=False)
+        y = plain_labels(y)
+        check_classification_targets(y)
+        return X, y
+    X = validate_data(estimator, X, dtype="numeric", accept_sparse=False)
+    y = plain_labels(y, no_label=no_label)
+    check_consistent_length(X, y)
+    check_classification_targets(y[~no_label.mask(y)])
+    return X, y
+
+
+def _unmasked(y: Any) -> Any:
+    """Labels none of which is masked: scikit-learn would read what stands under the mask."""
+    return plain_labels(y) if np.ma.is_masked(y) else y
 
 
 def _class_columns(predictive: ClassPredictive, marginals: Marginals) -> Mapping[str, Array]:

@@ -32,7 +32,8 @@ def opened(
     Of raw columns the target is the one that the model learned, unless ``y`` names another.
     """
     if not is_raw(store):
-        yield open_rows(store, x, y, allow_missing_chunks=allow_missing_chunks)
+        no_label = getattr(estimator.model_.targets, "no_label", None)
+        yield open_rows(store, x, y, allow_missing_chunks=allow_missing_chunks, no_label=no_label)
         return
     recipe = _recipe(estimator.model_, store)
     from streamgp.tables import again  # only here: it needs pyarrow

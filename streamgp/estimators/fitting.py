@@ -17,6 +17,7 @@ from streamgp.settings import fit_settings
 from streamgp.settings.checks import folder
 from streamgp.training.fit import Fitted, fit
 from streamgp.training.identity import resumed_seed
+from streamgp.training.prepare import no_label_of
 
 if TYPE_CHECKING:
     from streamgp.estimators.base import StreamGPEstimator
@@ -39,7 +40,8 @@ def fit_store(
         place = folder("checkpoint", estimator.checkpoint)
         seed = resumed_seed(place) if estimator.random_state is None else None
         settings = fit_settings(parameters, seed_of(estimator.random_state) if seed is None else seed, weight)
-        rows = open_rows(store, x, y, allow_missing_chunks=allow_missing_chunks)
+        no_label = no_label_of(settings.likelihood)
+        rows = open_rows(store, x, y, allow_missing_chunks=allow_missing_chunks, no_label=no_label)
         fitted = fit(rows, task, settings)
     named = replace(fitted.model, feature_names=rows.feature_names, column_recipe=rows.column_recipe)
     return fitted._replace(model=named)

@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamgp.arrays import Array
+from streamgp.data.labels import plain_labels
 from streamgp.data.lazy import is_lazy
 from streamgp.data.rows import Names, Store
 from streamgp.estimators.base import StreamGPEstimator
@@ -46,7 +47,8 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
         """
         names = None
         if not is_lazy(X):
-            refuse_other_than_numbers(X, y)
+            refuse_other_than_numbers(X)
+            y = plain_labels(y) if np.ma.is_masked(y) else y  # which refuses it
             X, y = validate_data(self, X, y, dtype="numeric", y_numeric=True)
             names = getattr(self, "feature_names_in_", None)
         self._fit((X, y), "X", "y", sample_weight, names=names)
@@ -60,7 +62,7 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
         that it stands for, are what is remembered. New rows compete with them for the active set. After a
         ``fit`` in memory only its active rows are remembered; a store is for ``fit_stream``, all of it.
         """
-        refuse_other_than_numbers(X, y)
+        refuse_other_than_numbers(X)
         reset = not hasattr(self, "model_")
         X, y = validate_data(self, X, y, dtype="numeric", y_numeric=True, reset=reset)
         return self._fit_partially(X, y, sample_weight)

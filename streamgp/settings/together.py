@@ -100,6 +100,22 @@ def check_together(settings: FitSettings) -> None:
             "learn_hyperparameters='evidence'",
             f"another selection than {name}(...), which learns by the criterion",
         ),
+        (
+            getattr(settings.likelihood, "takes_unlabelled", False)
+            and (not (isinstance(selection, IVM) and isinstance(inference, ADF)) or multiway),
+            f"likelihood={settings.likelihood!r}",
+            "selection='ivm' and inference='adf', and multiclass='per_class' or 'shared'",
+        ),
+        (
+            getattr(settings.likelihood, "takes_unlabelled", False) and learning in ("evidence", "passes"),
+            f"learn_hyperparameters={learning!r}",
+            f"another likelihood than {type(settings.likelihood).__name__}",
+        ),
+        (
+            getattr(inference, "virtual_rows", False) and getattr(selection, "virtual", None) is None,
+            "FITC(virtual_rows=True)",
+            "a selection that has virtual=..., such as IVM(virtual=translate(...))",
+        ),
         (is_literal and not isinstance(inference, EP), f"{name}.paper()", "inference='ep'"),
         (
             is_literal and not isinstance(learning, bool),

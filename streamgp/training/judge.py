@@ -61,6 +61,7 @@ def log_densities(
     Without calibration, small active sets are overconfident and would be judged for that alone.
     Shapes: (c,) each.
     """
+    likelihood = likelihood.of_labels
     found = calibrate(likelihood, targets, mean, variance, weights) if calibrated else UNCALIBRATED
     scaled = found.mean_scale * mean + found.mean_offset
     return likelihood.log_predictive_density(targets, scaled, found.variance_scale * variance)

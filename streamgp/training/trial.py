@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -107,6 +108,8 @@ def _held_in_time(
     left_out = [option.name for option in options if option.name not in names]
     if not rows:
         [only] = kept
+        # Simpler ones would take less time, but nothing could say that they are better.
+        left_out = left_out[[option.name for option in options].index(only.name) :]
         return Trial(only.name, {}, {}, None, 0, 0.0, only.settings.n_active, left_out)
     if prepared.rows.n_rows < FEWEST_ROWS and np.ndim(settings.validation) == 0:
         trial = _held_in_folds(prepared, plan, settings, names, fit)
@@ -189,7 +192,8 @@ def _held(
 def _held_on(
     size: int, prepared: Prepared, plan: MemoryPlan, settings: FitSettings, names: Sequence[str], fit: Fit
 ) -> Trial:
-    """Draw the rows of a trial, in one pass, and hold it."""
+    """Draw the rows of a trial, in one pass, and hold it; its seconds are those of all that."""
+    begun = time.monotonic()
     names_rows = np.ndim(settings.validation) > 0
     share = settings.validation if names_rows else JUDGES_SHARE
     weightless = row_weights(prepared, settings).excluded
@@ -206,7 +210,8 @@ def _held_on(
         if not _blocks_promise(two, prepared, part, fit):
             options = [option for option in options if option.name != BLOCKS]
     many_more = MUCH_LARGER * len(part.learners.rows) <= prepared.rows.n_rows
-    return hold_contest(options, prepared, [part], fit, 0.0 if many_more else 1.0, many_more)
+    trial = hold_contest(options, prepared, [part], fit, 0.0 if many_more else 1.0, many_more)
+    return trial._replace(seconds=time.monotonic() - begun)
 
 
 def _held_in_folds(

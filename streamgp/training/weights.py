@@ -37,8 +37,7 @@ def _class_weights(prepared: Prepared, wish: Any) -> FloatArray | None:
     assert isinstance(prepared.targets, ClassTargets)
     if isinstance(wish, str) and wish == "balanced":
         counts = prepared.class_counts
-        balanced: FloatArray = counts.sum() / (len(counts) * counts)
-        return balanced
+        return _with_unlabelled(prepared, counts.sum() / (len(counts) * counts))
     if not isinstance(wish, Mapping):
         raise ParameterError(f"class_weight must be None, 'balanced' or a dict of classes, not {wish!r}")
     labels = prepared.targets.classes.tolist()
@@ -48,7 +47,12 @@ def _class_weights(prepared: Prepared, wish: Any) -> FloatArray | None:
         raise ParameterError(
             f"class_weight={wish!r} must give positive weights to classes, which are {labels}"
         )
-    return weights
+    return _with_unlabelled(prepared, weights)
+
+
+def _with_unlabelled(prepared: Prepared, weights: FloatArray) -> FloatArray:
+    """Weights of all codes: rows without a label count once."""
+    return np.append(weights, np.ones(len(prepared.strata) - len(weights)))
 
 
 def _checked(weights: FloatArray | None, n_rows: int) -> FloatArray | None:

@@ -90,9 +90,12 @@ def test_a_fit_knows_the_classes(make_store, likelihood, tmp_path):
 
 def test_learning_comes_before():
     X, y = sectors(300)
-    model = StreamGPClassifier(15, selection="ivm", multiclass="joint", random_state=0).fit(X, y)
-    assert model.recipe_.startswith("learn: start -> learn: criterion -> select: multi-way ivm")
+    settings = {"selection": "ivm", "multiclass": "joint", "random_state": 0}
+    model = StreamGPClassifier(15, **settings).fit(X, y)
+    assert model.recipe_ == "learn: judged -> select: multi-way ivm"
     assert model.score(X, y) > 0.8
+    other = StreamGPClassifier(15, learn_hyperparameters="constant", **settings).fit(X, y)
+    assert other.recipe_.startswith("learn: start -> learn: criterion -> select: multi-way ivm")
 
 
 def test_what_cannot_act_is_refused():
