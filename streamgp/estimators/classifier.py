@@ -18,7 +18,7 @@ from streamgp.data.lazy import is_lazy
 from streamgp.data.rows import Names, Store
 from streamgp.errors import ParameterError
 from streamgp.estimators.base import StreamGPEstimator
-from streamgp.estimators.inputs import by_block, lazily
+from streamgp.estimators.inputs import by_block, lazily, refuse_other_than_numbers
 from streamgp.estimators.partial import known_classes
 from streamgp.estimators.passes import evaluate, marginals, write
 from streamgp.passes import ClassEvaluation
@@ -44,6 +44,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         """
         names = None
         if not is_lazy(X):
+            refuse_other_than_numbers(X, y)
             X, y = _validated(self, X, y)
             names = getattr(self, "feature_names_in_", None)
         self._fit((X, y), "X", "y", sample_weight, names=names)
@@ -60,6 +61,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         """
         if no_label_of(self.likelihood) is not None:
             raise ParameterError("partial_fit is for rows with labels: leave the likelihood out, or use fit")
+        refuse_other_than_numbers(X, y)
         X, y = validate_data(self, X, _unmasked(y), dtype="numeric", reset=not hasattr(self, "model_"))
         check_classification_targets(y)
         y = plain_labels(y)

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamgp.arrays import Array
 from streamgp.data.lazy import as_dask, is_lazy
+from streamgp.data.memory import refuse_raw_columns, refuse_unreadable
 from streamgp.estimators.columns import encoded
 from streamgp.tables.formats import is_frame, is_raw
 
@@ -24,11 +25,19 @@ def features_of(estimator: StreamGPEstimator, X: Any) -> Any:
         return encoded(estimator, X)
     if is_lazy(X):
         return X
+    refuse_other_than_numbers(X)
     store_named = estimator.model_.feature_names is not None and not estimator._named_by_frame
     # Features that are made already: of a store's names, unlike a frame's, an array need not know.
     if estimator.model_.column_recipe is not None or (store_named and not hasattr(X, "columns")):
         return check_array(X, dtype="numeric")
     return validate_data(estimator, X, dtype="numeric", reset=False)
+
+
+def refuse_other_than_numbers(X: Any, y: Any = None) -> None:
+    """Refuse what scikit-learn would convert without a word, or with one about something else."""
+    refuse_unreadable(X, "X")
+    refuse_raw_columns(X)
+    refuse_unreadable(y, "y")
 
 
 def lazily(estimator: StreamGPEstimator, X: Any) -> Any:

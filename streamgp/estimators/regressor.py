@@ -17,7 +17,7 @@ from streamgp.data.labels import plain_labels
 from streamgp.data.lazy import is_lazy
 from streamgp.data.rows import Names, Store
 from streamgp.estimators.base import StreamGPEstimator
-from streamgp.estimators.inputs import by_block, lazily
+from streamgp.estimators.inputs import by_block, lazily, refuse_other_than_numbers
 from streamgp.estimators.passes import evaluate, marginals, write
 from streamgp.likelihoods import Ordinal
 from streamgp.passes import RealEvaluation
@@ -48,6 +48,7 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
         names = None
         if not is_lazy(X):
             y = plain_labels(y) if np.ma.is_masked(y) else y  # which refuses it
+            refuse_other_than_numbers(X, y)
             X, y = validate_data(self, X, y, dtype="numeric", y_numeric=True)
             names = getattr(self, "feature_names_in_", None)
         self._fit((X, y), "X", "y", sample_weight, names=names)
@@ -61,6 +62,7 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
         that it stands for, are what is remembered. New rows compete with them for the active set. After a
         ``fit`` in memory only its active rows are remembered; a store is for ``fit_stream``, all of it.
         """
+        refuse_other_than_numbers(X, y)
         reset = not hasattr(self, "model_")
         X, y = validate_data(self, X, y, dtype="numeric", y_numeric=True, reset=reset)
         return self._fit_partially(X, y, sample_weight)

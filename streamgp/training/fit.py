@@ -38,7 +38,7 @@ from streamgp.training.plan import MemoryPlan
 from streamgp.training.prepare import Prepared, no_label_of, prepare
 from streamgp.training.problem import Problem, draw_sample, pass_settings
 from streamgp.training.recipe import compose
-from streamgp.training.scrutiny import judged_by_baseline, warn_of_outliers
+from streamgp.training.scrutiny import judged_by_baseline, warn_of_outliers, warn_of_two_values
 from streamgp.training.stage import Draft, History, Recipe, describe, run
 from streamgp.training.trial import settle
 from streamgp.training.verdict import Trial
@@ -67,6 +67,8 @@ def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
             stack.enter_context(CheckpointFolder(Path(settings.checkpoint)).held())
         plan, prepared, settings, trial = _settled(rows, task, settings, started)
         problem, recipe, draft = _composed(plan, prepared, settings, started)
+        if task_of(task, settings.likelihood) == "auto":
+            warn_of_two_values(problem)
         folder = None
         if settings.checkpoint is not None:
             folder = CheckpointFolder(Path(settings.checkpoint), identity=planned_identity(problem))

@@ -149,7 +149,7 @@ def _fitting(settings: FitSettings, planned: Planned) -> FitSettings:
 
 def _that_fit(settings: FitSettings, options: Sequence[Candidate], planned: Planned) -> list[Candidate]:
     """The candidates that the budget allows, smaller where sizes were left open; at least one."""
-    fitting = []
+    fitting, refusals = [], {}
     for option in options:
         try:
             if settings.size_is_open:
@@ -157,11 +157,11 @@ def _that_fit(settings: FitSettings, options: Sequence[Candidate], planned: Plan
             else:
                 planned(option.settings)
         except BudgetError as error:
-            refusal = error
+            refusals[option.name] = error
         else:
             fitting.append(option)
     if not fitting:
-        raise refusal
+        raise refusals[INDUCING]  # what others need is not what a fit needs at least
     return fitting
 
 
