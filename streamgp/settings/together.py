@@ -12,11 +12,6 @@ from streamgp.settings.fit import FitSettings
 from streamgp.settings.inferences import ADF, EP, FITC
 
 OVER_ALL_ROWS = "inference='fitc' or 'local'"
-WEIGHTED = (
-    f"{OVER_ALL_ROWS}, or selection='ivm' or 'random': 'pass' and 'fpass' exchange rows by probability, "
-    "whatever they weigh"
-)
-NOT_MULTIWAY = "multiclass='per_class' or 'shared', where selection='ivm' is joined by inference='adf'"
 NO_UPDATES = (False, "constant", "hybrid", "exact")
 
 
@@ -26,7 +21,6 @@ def check_together(settings: FitSettings) -> None:
     inducing, predictive = isinstance(selection, Kmeans | EvidenceGain), isinstance(selection, PASS | FPASS)
     over_all_rows, fitc = inference.sees_all_rows, isinstance(inference, FITC)
     multiway = settings.multiclass == "joint" and isinstance(selection, IVM) and isinstance(inference, ADF)
-    by_probability = predictive and not over_all_rows
     name, is_literal = type(selection).__name__, getattr(selection, "literal", False)
     pairs = [
         (inducing and not over_all_rows, f"selection={name}(...)", OVER_ALL_ROWS),
@@ -35,8 +29,6 @@ def check_together(settings: FitSettings) -> None:
             f"selection={name}(...)",
             "inference='ep', 'fitc' or 'local'",
         ),
-        (settings.class_weight is not None and by_probability, "class_weight", WEIGHTED),
-        (settings.sample_weight is not None and by_probability, "sample_weight", WEIGHTED),
         (settings.scratch is not None and not over_all_rows, "scratch", OVER_ALL_ROWS),
         (learning == "passes" and not fitc, "learn_hyperparameters='passes'", "inference='fitc'"),
         (
@@ -49,8 +41,6 @@ def check_together(settings: FitSettings) -> None:
             "multiclass='joint'",
             "inference='fitc', or selection='ivm' with inference='adf'",
         ),
-        (multiway and settings.class_weight is not None, "class_weight", NOT_MULTIWAY),
-        (multiway and settings.sample_weight is not None, "sample_weight", NOT_MULTIWAY),
         (
             multiway and inference.calibrate,
             "ADF(calibrate=True)",

@@ -257,8 +257,8 @@ def test_copies_of_a_row_learn_or_judge_but_not_both(generator, copies, agree):
 
 def test_one_class_is_told_from_all_others():
     pool = Pool(np.arange(4), np.zeros((4, 1)), np.array([0.0, 2.0, 1.0, 2.0]), np.zeros(4), np.zeros((4, 0)))
-    for told in Part(pool, pool).against_rest(2):
-        np.testing.assert_array_equal(told.targets, [0, 1, 0, 1])
+    np.testing.assert_array_equal(Part(pool, pool, one=2).targets(pool), [0, 1, 0, 1])
+    np.testing.assert_array_equal(Part(pool, pool).targets(pool), pool.targets)
 
 
 def test_sizes_that_were_left_open_fit_a_small_budget(generator):
