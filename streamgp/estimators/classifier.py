@@ -73,7 +73,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         """
         X = lazily(self, X)
         if isinstance(X, dask.array.Array):
-            return by_block(self, self.predict, X, self.classes_.dtype)
+            return by_block(self, "predict", X, self.classes_.dtype)
         if self._predictive.decides_by_mean:
             positive = self._predictive.is_positive(marginals(self, X, with_variance=False))
             return self.classes_[positive.astype(np.intp)]
@@ -84,7 +84,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         """Probability of every class, in the order of ``classes_``; a Dask array for a Dask array."""
         X = lazily(self, X)
         if isinstance(X, dask.array.Array):
-            return by_block(self, self.predict_proba, X, np.dtype(np.float64), len(self.classes_))
+            return by_block(self, "predict_proba", X, np.dtype(np.float64), len(self.classes_))
         return np.exp(self._predictive.log_probabilities(marginals(self, X)))
 
     def decision_function(self, X: Any) -> Any:
@@ -97,7 +97,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         if isinstance(X, dask.array.Array):
             n_classes = self._predictive.n_classes
             columns = None if n_classes == 2 else n_classes
-            return by_block(self, self.decision_function, X, np.dtype(np.float64), columns)
+            return by_block(self, "decision_function", X, np.dtype(np.float64), columns)
         log_probabilities = self._predictive.log_probabilities(marginals(self, X))
         if log_probabilities.shape[1] > 2:
             return log_probabilities
@@ -114,10 +114,13 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
     ) -> None:
         """Write ``label`` (a class number) and ``probability`` of every row to a new Zarr group.
 
-        The group's attribute ``classes`` names the classes in the order of their numbers. A run that was
-        killed goes on where it was. ``on_bad_rows``: what becomes of rows with NaN, infinity or numbers
-        beyond float32: "raise" names the first, "nan" writes NaN, label -1, and their number as the
-        attribute ``streamgp_bad_rows``.
+        The group's attribute ``classes`` names the classes in the order of their numbers. A path that ends in
+        .parquet or .csv becomes a table instead, with the label and a column ``p_<class>`` for each class.
+        A run to a group that was killed goes on where it was.
+
+        ``on_bad_rows`` says what becomes of rows with NaN, infinity or numbers beyond float32: "raise" names
+        the first of them; "nan" writes NaN and label -1, and their number as the attribute
+        ``streamgp_bad_rows``.
         """
         n_classes = self._predictive.n_classes
         columns = {

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sklearn.utils.validation import check_is_fitted
@@ -14,7 +17,7 @@ from streamgp.data.missing import warn_of_absent
 from streamgp.data.rows import Names, Store
 from streamgp.errors import ParameterError
 from streamgp.estimators.columns import opened
-from streamgp.estimators.inputs import features_of
+from streamgp.estimators.inputs import check_names, features_of
 from streamgp.estimators.running import n_threads
 from streamgp.inference.local.snapshot import LocalSnapshot
 from streamgp.inference.local.waves import run_in_waves
@@ -22,9 +25,11 @@ from streamgp.passes import CollectMarginals, PassSettings, PredictionWriter, Re
 from streamgp.passes.bad_rows import LeaveOutBadRows, check_on_bad_rows, warn_of_bad_rows
 from streamgp.passes.marginals import concatenate
 from streamgp.passes.prediction import IDENTITY, Columns, Predictions, output_group
+from streamgp.passes.tables import TABLES, write_table
 from streamgp.persistence import LargeArray, record_digest
 from streamgp.posterior import Marginals
 from streamgp.posterior.model import Model
+from streamgp.tables.formats import require_pyarrow
 from streamgp.training.plan import Demand, make_plan
 
 if TYPE_CHECKING:
@@ -71,8 +76,36 @@ def write(
     allow_missing_chunks: bool,
     attributes: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write what ``predict`` makes of every row of a store to a new Zarr group, or go on doing so."""
+    """Write what ``predict`` makes of every row of a store to a new Zarr group, or to a table.
+
+    A group that a killed run has begun is gone on with; a table begins again.
+    """
     check_is_fitted(estimator)
+    how = (columns, predict, on_bad_rows, allow_missing_chunks, attributes or {})
+    table = Path(out) if isinstance(out, str | os.PathLike) else None
+    if table is None or table.suffix not in TABLES:
+        _write_group(estimator, store, x, out, *how)
+        return
+    require_pyarrow()
+    if not table.parent.is_dir():
+        raise ParameterError(f"there is no folder {str(table.parent)!r} to write predictions to")
+    with tempfile.TemporaryDirectory(dir=table.parent, prefix=f".{table.name}.") as folder:
+        group = Path(folder) / "predictions.zarr"
+        _write_group(estimator, store, x, group, *how)
+        write_table(group, table, (attributes or {}).get("classes"))
+
+
+def _write_group(
+    estimator: StreamGPEstimator,
+    store: Store,
+    x: Names,
+    out: Any,
+    columns: Columns,
+    predict: Callable[[Marginals], Predictions],
+    on_bad_rows: str,
+    allow_missing_chunks: bool,
+    attributes: Mapping[str, Any],
+) -> None:
     with opened(estimator, store, x, None, allow_missing_chunks) as found:
         ready = planned(estimator, found)
         rows = ready.rows
@@ -82,7 +115,7 @@ def write(
         # The posterior is a sum over all rows: those that the model holds need not be read to tell it.
         small = {name: array for name, array in arrays.items() if not isinstance(array, LargeArray)}
         identity = record_digest(header, small, extra=how)
-        with output_group(out, rows, columns, {IDENTITY: identity, **(attributes or {})}) as output:
+        with output_group(out, rows, columns, {IDENTITY: identity, **attributes}) as output:
             writer = PredictionWriter(predict, output.arrays)
             bad = output.bad_rows
             if output.spans:
@@ -105,6 +138,7 @@ def planned(estimator: StreamGPEstimator, rows: Rows) -> Ready:
         raise ParameterError(
             f"rows have {rows.n_features} features, but the model was fitted to {estimator.n_features_in_}"
         )
+    check_names(estimator, rows.feature_names)
     demand = fitted_demand(estimator.model_, rows)
     plan = make_plan(demand, parse_size(estimator.memory_budget), n_threads(estimator.n_jobs))
     settings = PassSettings(plan.rows_per_block, plan.tasks_in_flight, estimator.client, estimator.progress)

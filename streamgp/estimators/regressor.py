@@ -76,8 +76,8 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
         """
         X = lazily(self, X)
         if isinstance(X, dask.array.Array):
-            both = by_block(self, self._mean_and_deviation, X, np.dtype(np.float64), 2)
-            return (both[:, 0], both[:, 1]) if return_std else by_block(self, self.predict, X, both.dtype)
+            both = by_block(self, "_mean_and_deviation", X, np.dtype(np.float64), 2)
+            return (both[:, 0], both[:, 1]) if return_std else by_block(self, "predict", X, both.dtype)
         if not return_std and self._predictive.mean_is_latent:
             return self._predictive.latent_mean(marginals(self, X, with_variance=False))
         mean, variance = self._predictive.predict(marginals(self, X))
@@ -106,9 +106,11 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
     ) -> None:
         """Write ``mean`` and ``variance`` of every row to a new Zarr group.
 
-        A run that was killed goes on where it was. ``on_bad_rows``: what becomes of rows with NaN, infinity
-        or numbers beyond float32: "raise" names the first, "nan" writes NaN and their number as the attribute
-        ``streamgp_bad_rows``.
+        A path that ends in .parquet or .csv becomes a table instead, with ``mean`` and
+        ``standard_deviation``. A run to a group that was killed goes on where it was.
+
+        ``on_bad_rows`` says what becomes of rows with NaN, infinity or numbers beyond float32: "raise" names
+        the first of them; "nan" writes NaN, and their number as the attribute ``streamgp_bad_rows``.
         """
         columns = {name: ((), np.dtype(np.float64)) for name in ("mean", "variance")}
         write(
