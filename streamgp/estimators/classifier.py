@@ -36,7 +36,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
     task = "classification"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to arrays in memory, or to Dask arrays; ``sample_weight`` as for :meth:`fit_stream`."""
+        """Fit to arrays or data frames, in memory or of Dask; ``sample_weight`` as for :meth:`fit_stream`."""
         names = None
         if not is_lazy(X):
             X, y = validate_data(self, X, y, dtype="numeric", accept_sparse=False)
@@ -46,12 +46,13 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         return self if is_lazy(X) else self._remember_active(X, y)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn a batch of rows in memory beside those of earlier batches.
+        """Learn a batch of rows, in memory, together with those of earlier batches.
 
-        The model is the one that ``fit`` would make of all rows so far, as long as they fit into an eighth of
-        ``memory_budget``; beyond, active rows and a random part of the others, each with the weight of those
-        that it stands for, are what is remembered. New rows compete with them for the active set. After a
-        ``fit`` in memory only its active rows are remembered; a store is for ``fit_stream``, all of it.
+        As long as all rows so far fit into an eighth of ``memory_budget``, this gives exactly the model that
+        ``fit`` would make of all of them. Beyond that, the active rows are remembered and a random part of
+        the others, each with the weight of the rows that it stands for; new rows compete with them for the
+        active set. After a ``fit`` in memory only its active rows are remembered. Rows of a store need no
+        batches: ``fit_stream`` takes all of it.
         ``classes`` are all labels that will ever be met; the first batch must show each of them.
         """
         X, y = validate_data(self, X, y, dtype="numeric", reset=not hasattr(self, "model_"))

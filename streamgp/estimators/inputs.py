@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamgp.data.lazy import as_dask, column_names, is_lazy
 from streamgp.errors import ParameterError
-from streamgp.estimators.columns import encoded
-from streamgp.tables.formats import is_frame, is_raw
+from streamgp.estimators.columns import encoded, takes_raw
 
 if TYPE_CHECKING:
     from streamgp.estimators.base import StreamGPEstimator
@@ -52,11 +51,6 @@ def check_names(estimator: StreamGPEstimator, names: Iterable[Any] | None) -> No
         f"the feature names should match those of the fit, in their order: feature {place} is "
         f"{given[place]!r}, but was {known[place]!r}. Reorder the columns, or give an array without names"
     )
-
-
-def takes_raw(estimator: StreamGPEstimator, X: Any) -> bool:
-    """Whether rows are raw columns to this model; without a recipe, a frame holds features."""
-    return is_raw(X) and (estimator.model_.column_recipe is not None or not is_frame(X))
 
 
 def by_block(

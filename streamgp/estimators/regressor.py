@@ -39,7 +39,7 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
     task = "regression"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to arrays in memory, or to Dask arrays; ``sample_weight`` as for :meth:`fit_stream`.
+        """Fit to arrays or data frames, in memory or of Dask; ``sample_weight`` as for :meth:`fit_stream`.
 
         Targets are centred and scaled, predictions mapped back; counts and ordered categories
         (``likelihood=Poisson()``, ``Ordinal(5)``) are taken as they are.
@@ -52,12 +52,13 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
         return self if is_lazy(X) else self._remember_active(X, y)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn a batch of rows in memory beside those of earlier batches.
+        """Learn a batch of rows, in memory, together with those of earlier batches.
 
-        The model is the one that ``fit`` would make of all rows so far, as long as they fit into an eighth of
-        ``memory_budget``; beyond, active rows and a random part of the others, each with the weight of those
-        that it stands for, are what is remembered. New rows compete with them for the active set. After a
-        ``fit`` in memory only its active rows are remembered; a store is for ``fit_stream``, all of it.
+        As long as all rows so far fit into an eighth of ``memory_budget``, this gives exactly the model that
+        ``fit`` would make of all of them. Beyond that, the active rows are remembered and a random part of
+        the others, each with the weight of the rows that it stands for; new rows compete with them for the
+        active set. After a ``fit`` in memory only its active rows are remembered. Rows of a store need no
+        batches: ``fit_stream`` takes all of it.
         """
         reset = not hasattr(self, "model_")
         X, y = validate_data(self, X, y, dtype="numeric", y_numeric=True, reset=reset)

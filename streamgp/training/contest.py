@@ -84,7 +84,7 @@ def apart(part: Part) -> Part:
     key = np.full(len(first), np.inf)
     np.minimum.at(key, group, pool.keys)
     judging = np.isin(group, np.argsort(key, kind="stable")[:n_judges])
-    return Part(*(pool.take(np.flatnonzero(side)) for side in (~judging, judging)))
+    return Part(pool.take(np.flatnonzero(~judging)), pool.take(np.flatnonzero(judging)))
 
 
 def hold_contest(
@@ -192,5 +192,7 @@ def _log_densities(model: Model, part: Part, weights: RowWeights) -> FloatArray:
     marginals = marginals_in_memory(model.snapshot, model.standardizer.apply(judges.features, np.float64))
     if isinstance(model.predictive, ClassPredictive):
         codes: IntArray = encoded.astype(np.intp)
-        return counts * model.predictive.log_probabilities(marginals)[np.arange(len(codes)), codes]
-    return counts * model.predictive.log_density(encoded, marginals)
+        densities: FloatArray = model.predictive.log_probabilities(marginals)[np.arange(len(codes)), codes]
+    else:
+        densities = model.predictive.log_density(encoded, marginals)
+    return np.asarray(counts * densities)
