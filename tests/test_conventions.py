@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from streamgp import StreamGPClassifier, StreamGPRegressor
-from streamgp.errors import ParameterError, TargetError
+from streamgp.errors import DataWarning, ParameterError, TargetError
 from streamgp.estimators.running import n_threads, running
 from streamgp.kernels import RBF
 from streamgp.passes.run import available_threads
@@ -81,6 +81,9 @@ def test_predictions_can_be_a_table(model, moons, tmp_path, ending):
     assert [each.name for each in tmp_path.iterdir()] == [path.name]
     with pytest.raises(ParameterError, match="no folder"):
         model.predict_stream(moons[0], tmp_path / "absent" / path.name)
+    with pytest.warns(DataWarning, match="NaN as predictions"):
+        model.predict_stream(np.vstack([moons[0][:3], [[np.nan, 0.0]]]), path, on_bad_rows="nan")
+    assert getattr(pandas, f"read_{ending}")(path)["label"].isna().tolist() == [False, False, False, True]
 
 
 def test_n_jobs_limits_threads_and_changes_nothing(model, moons):

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sklearn.utils.validation import check_is_fitted
@@ -18,6 +15,7 @@ from streamgp.data.rows import Names, Store
 from streamgp.errors import ParameterError
 from streamgp.estimators.columns import opened
 from streamgp.estimators.inputs import check_names, features_of
+from streamgp.estimators.output import as_group
 from streamgp.estimators.running import n_threads
 from streamgp.inference.local.snapshot import LocalSnapshot
 from streamgp.inference.local.waves import run_in_waves
@@ -25,11 +23,9 @@ from streamgp.passes import CollectMarginals, PassSettings, PredictionWriter, Re
 from streamgp.passes.bad_rows import LeaveOutBadRows, check_on_bad_rows, warn_of_bad_rows
 from streamgp.passes.marginals import concatenate
 from streamgp.passes.prediction import IDENTITY, Columns, Predictions, output_group
-from streamgp.passes.tables import TABLES, write_table
 from streamgp.persistence import LargeArray, record_digest
 from streamgp.posterior import Marginals
 from streamgp.posterior.model import Model
-from streamgp.tables.formats import require_pyarrow
 from streamgp.training.plan import Demand, make_plan
 
 if TYPE_CHECKING:
@@ -81,32 +77,11 @@ def write(
     A group that a killed run has begun is gone on with; a table begins again.
     """
     check_is_fitted(estimator)
-    how = (columns, predict, on_bad_rows, allow_missing_chunks, attributes or {})
-    table = Path(out) if isinstance(out, str | os.PathLike) else None
-    if table is None or table.suffix not in TABLES:
-        _write_group(estimator, store, x, out, *how)
-        return
-    require_pyarrow()
-    if not table.parent.is_dir():
-        raise ParameterError(f"there is no folder {str(table.parent)!r} to write predictions to")
-    with tempfile.TemporaryDirectory(dir=table.parent, prefix=f".{table.name}.") as folder:
-        group = Path(folder) / "predictions.zarr"
-        _write_group(estimator, store, x, group, *how)
-        write_table(group, table, (attributes or {}).get("classes"))
-
-
-def _write_group(
-    estimator: StreamGPEstimator,
-    store: Store,
-    x: Names,
-    out: Any,
-    columns: Columns,
-    predict: Callable[[Marginals], Predictions],
-    on_bad_rows: str,
-    allow_missing_chunks: bool,
-    attributes: Mapping[str, Any],
-) -> None:
-    with opened(estimator, store, x, None, allow_missing_chunks) as found:
+    attributes = attributes or {}
+    with (
+        as_group(out, attributes.get("classes")) as group,
+        opened(estimator, store, x, None, allow_missing_chunks) as found,
+    ):
         ready = planned(estimator, found)
         rows = ready.rows
         warn_of_absent(*rows.check_chunks())
@@ -115,7 +90,7 @@ def _write_group(
         # The posterior is a sum over all rows: those that the model holds need not be read to tell it.
         small = {name: array for name, array in arrays.items() if not isinstance(array, LargeArray)}
         identity = record_digest(header, small, extra=how)
-        with output_group(out, rows, columns, {IDENTITY: identity, **attributes}) as output:
+        with output_group(group, rows, columns, {IDENTITY: identity, **attributes}) as output:
             writer = PredictionWriter(predict, output.arrays)
             bad = output.bad_rows
             if output.spans:

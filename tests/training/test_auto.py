@@ -139,7 +139,7 @@ def test_a_tie_is_tried_again_where_there_are_more_rows(generator, monkeypatch, 
     tried, ties = [], []
 
     def tie(options, prepared, parts, fit, errors, many_more):
-        [(learners, _)] = parts
+        learners = parts[0].learners
         tried.append(len(learners.rows))
         ties.append(errors)
         assert many_more == (errors == 0.0)
@@ -250,7 +250,8 @@ def test_copies_of_a_row_learn_or_judge_but_not_both(generator, copies, agree):
     if copies == 1 or not agree:
         assert found is given
         return
-    np.testing.assert_array_equal(np.sort(np.concatenate([side.rows for side in found])), np.arange(n))
+    both = np.concatenate([found.learners.rows, found.judges.rows])
+    np.testing.assert_array_equal(np.sort(both), np.arange(n))
     assert not set(found.learners.rows // copies) & set(found.judges.rows // copies)
     assert len(found.judges.rows) == n // 4
 
