@@ -116,7 +116,9 @@ def planned(estimator: StreamGPEstimator, rows: Rows) -> Ready:
     check_names(estimator, rows.feature_names)
     demand = fitted_demand(estimator.model_, rows)
     plan = make_plan(demand, parse_size(estimator.memory_budget), n_threads(estimator.n_jobs))
-    settings = PassSettings(plan.rows_per_block, plan.tasks_in_flight, estimator.client, estimator.progress)
+    settings = PassSettings(
+        plan.rows_per_block, plan.tasks_in_flight, estimator.client, estimator.progress, plan.read_ahead
+    )
     return Ready(rows.cut(plan.span_rows), settings, plan.spare_bytes)
 
 

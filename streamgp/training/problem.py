@@ -160,7 +160,9 @@ class Problem:
 
 def pass_settings(plan: MemoryPlan, settings: FitSettings) -> PassSettings:
     """How passes of this plan run."""
-    return PassSettings(plan.rows_per_block, plan.tasks_in_flight, settings.client, settings.progress)
+    return PassSettings(
+        plan.rows_per_block, plan.tasks_in_flight, settings.client, settings.progress, plan.read_ahead
+    )
 
 
 def draw_sample(
