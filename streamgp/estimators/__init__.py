@@ -41,14 +41,17 @@ def fit_stream(
     store : path, URL, zarr.Group, xarray.Dataset, or pair of arrays (X, y)
         The rows, which are read chunk by chunk. The arrays of a pair may be NumPy, Zarr, Dask or xarray
         arrays, or data frames.
-    x, y : str
-        Names of the arrays of features and of targets in the store; ``x`` may also be a list of arrays that
-        hold one column each.
+    x : str or list of str
+        Name of the array of features in the store, or of arrays that hold one column each.
+    y : str
+        Name of the array of targets.
     task : {"auto", "classification", "regression"}
         "auto" looks at the targets: strings and booleans are classes, floating-point numbers are real
         targets, and integers are classes if there are at most 100 different ones.
-    sample_weight, allow_missing_chunks
-        As for the method ``fit_stream`` of the estimators.
+    sample_weight : array, optional
+        How often each row counts: see the method ``fit_stream`` of the estimators.
+    allow_missing_chunks : bool
+        Whether chunks that are not stored are read as the fill value, instead of refused.
     **parameters
         Those of :class:`~streamgp.estimators.parameters.StreamGPParameters`, such as ``memory_budget``.
 
