@@ -27,22 +27,22 @@ def sectors(rows, seed=0, classes=3):
 
 
 @pytest.mark.parametrize(
-    ("likelihood", "noise", "weights"),
+    ("likelihood", "noise", "rows", "until", "weights"),
     [
-        (MultivariateProbit(), "normal", None),
-        (Softmax(), "gumbel", None),
-        (MultivariateProbit(), "normal", 0.4 + np.arange(18) % 3),
+        (MultivariateProbit(), "normal", 18, 12, None),
+        (Softmax(), "gumbel", 18, 12, None),
+        (MultivariateProbit(), "normal", 9, 6, 0.4 + np.arange(9) % 3),
     ],
 )
-def test_active_sets_are_those_of_the_book(likelihood, noise, weights):
-    X, y = sectors(18)
-    selection, generator = IVM(hot=None, delay=4), np.random.default_rng(0)
-    found = grow_multiway(selection, KERNEL, likelihood, np.arange(18), X, y, 3, 12, generator, weights)
+def test_active_sets_are_those_of_the_book(likelihood, noise, rows, until, weights):
+    X, y = sectors(rows)
+    generator, arguments = np.random.default_rng(0), (likelihood, np.arange(rows), X, y, 3, until)
+    found = grow_multiway(IVM(hot=None, delay=4), KERNEL, *arguments, generator, weights)
     firsts = [(int(active.rows[0]), c) for c, active in enumerate(found) if active.count]
     gram = kernels_dense.gram(KERNEL, X)
     matches = []
     for first in firsts:  # one of these was the first pick of all
-        expected, _ = multiway_dense.select(gram, y, noise, 3, 12, first, weights)
+        expected, _ = multiway_dense.select(gram, y, noise, 3, until, first, weights)
         matches.append([active.rows[: active.count].tolist() for active in found] == expected)
     assert any(matches)
 
