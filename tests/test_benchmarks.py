@@ -19,6 +19,7 @@ from streamgp import StreamGPClassifier
 
 ROOT = Path(__file__).parents[1]
 SMOKE = {
+    "benchmarks.limits.codecs": "--rows 600 --features 3 --chunk-rows 200 --repeats 1 --codecs zstd",
     "benchmarks.limits.ep_robustness": "--problems 4",
     "benchmarks.limits.fitc_convergence": "--synthetic --sets crabs usps4 --inducing 10",
     "benchmarks.limits.fitc_sweep": "--rows 64 --features 3 --inducing 16 --repeats 1",
@@ -54,6 +55,7 @@ SMOKE = {
     "benchmarks.defaults.shared_sets": "--synthetic --sets ripley_synth",
     "benchmarks.peers": "--synthetic --sets usps4 uci_kin40k --methods LightGBM SVM --rows 100",
     "benchmarks.peers.default": "--synthetic --sets uci_kin40k",
+    "benchmarks.peers.reliability": "--synthetic --set usps4 --methods LightGBM --rows 100",
     "benchmarks.scale.ingest": "--rows 3000 --shuffle",
     "benchmarks.scale.ivm_scaling": "--rows 2000 --active 20 40 --features 5 --test-rows 500",
     "benchmarks.scale.local_flights": "--synthetic --fold --rows 600 --inducing 20 --block-rows 200",
