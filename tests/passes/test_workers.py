@@ -1,4 +1,4 @@
-"""Passes on clusters that change meanwhile: workers that join, all but one lost, schedulers that stay small."""
+"""Passes on clusters that change: workers that join, all but one lost, schedulers that stay small."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def cluster_of(n_workers):
 
 @dataclass(frozen=True)
 class Seen(Visitor[tuple]):
-    """Rows in order, who visited them, and how many tasks the scheduler knew; at one row something happens."""
+    """Rows in order, who visited them, how many tasks the scheduler knew; at one row something happens."""
 
     happens_at: int = -1
 
