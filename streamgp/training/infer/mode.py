@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ from streamgp.posterior.calibration import Calibration
 from streamgp.settings import FITC
 from streamgp.training.codec import record
 from streamgp.training.heads import inducing_of
-from streamgp.training.infer.parts import Walk, parts_of, walk_parts
+from streamgp.training.infer.parts import Judge, Walk, parts_of, walk_parts
 from streamgp.training.optimise import Evaluations, descend, logged
 from streamgp.training.problem import Problem
 from streamgp.training.stage import Draft, Save, Stage
@@ -52,7 +53,8 @@ TILE_ROWS = 1024
 PART_PASSES = 8
 PART_GAIN = 0.01
 """Share of the loss of held-out rows that a pass must gain for another one to follow."""
-JUDGES = 10_000
+JUDGES, LOOKED_AT = 10_000, 2000
+"""Rows that judge a pass, and those of a look within it."""
 VALUE_TOLERANCE = 0.1
 """Share of ``tolerance`` by which a step must improve the log posterior for the search to go on."""
 
@@ -208,20 +210,21 @@ def _by_parts(problem: Problem, draft: Draft, own: Modes, save: Save, inference:
         sums = _sums(problem, basis, whitening, terms, weights, spans)
         return weights - (problem.n_rows / sum(span.rows for span in spans)) * sums.gradient
 
-    def loss(weights: FloatArray) -> float:
-        met, density = (whitening @ weights).astype(basis.dtype), 0.0
-        for begin in range(0, len(judges.rows), TILE_ROWS):
-            tile = slice(begin, begin + TILE_ROWS)
+    def loss(weights: FloatArray, most: int = JUDGES) -> float:
+        met, density, count = (whitening @ weights).astype(basis.dtype), 0.0, min(most, len(judges.rows))
+        for begin in range(0, count, TILE_ROWS):
+            tile = slice(begin, min(begin + TILE_ROWS, count))
             block = basis.prepared.block(problem.inputs(judges.features[tile], basis.dtype))
             density += float(terms(judges.targets[tile], block @ met).log_density.sum())
-        return -density / len(judges.rows)
+        return -density / count
 
+    judge = Judge(loss, partial(loss, most=LOOKED_AT))
     walk, passes, converged = walk_parts(
-        own.walk or Walk.begin(own.start, loss(own.start)),
+        own.walk or Walk.begin(own.start, judge.loss(own.start), judge.look(own.start)),
         parts,
         own.scale,
         slope,
-        loss,
+        judge,
         lambda number: problem.generator(draft.step, number).permutation(len(parts)),
         most_passes=min(PART_PASSES, inference.most_sweeps),
         tolerance=PART_GAIN,

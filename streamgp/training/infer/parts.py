@@ -8,10 +8,10 @@ than any of them. Rows held out say after each pass whether another one pays.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-
-import numpy as np
+from typing import NamedTuple
 
 from streamgp.arrays import FloatArray, IntArray
 from streamgp.data import Rows, Span
@@ -24,10 +24,18 @@ FEWEST_PARTS = 32
 """Parts of a store with which it pays to let each of them make a step."""
 LENGTH = 0.2
 """Of a step in the first pass, relative to the one that would lead to the mode if the sample knew all."""
+CHECKS = 16
+"""Looks at some of the rows held out within a pass,"""
+WORSE = 1.2
+"""and the ratio of their loss to the least so far that tells that steps are too long."""
+GROWTH = 1.15
+"""How much longer steps become after a look that is content, up to what they may be."""
 SAVES = 4
 """Checkpoints within a pass: there are many parts, and what is written is large."""
 SKIPPED = 0.5
 """Share of the first pass that is spent on the way, and is not averaged."""
+MOST_LOST = 2
+"""Passes that may lose before no other is tried."""
 
 
 def parts_of(rows: Rows, n_inducing: int) -> list[list[Span]]:
@@ -43,22 +51,27 @@ def parts_of(rows: Rows, n_inducing: int) -> list[list[Span]]:
 class Walk:
     """Steps under way: where they are, the mean of where they were in this pass, and of how many.
 
-    ``best`` is the mean of the best pass so far with ``loss`` (of the rows that judge), ``parts`` counts the
-    parts visited in all passes, ``length`` is that of a step. Shapes: weights, mean, best (m, k).
+    ``best`` is the mean of the best pass so far, and ``loss`` that of the rows that judge; ``safe`` is where
+    the last look was content, and ``lowest`` the least loss of all looks. ``parts`` counts the parts visited
+    in all passes, ``lost`` the passes that did not gain; ``length`` is that of a step.
+    Shapes: weights, mean, best, safe (m, k).
     """
 
     weights: FloatArray
     mean: FloatArray
     best: FloatArray
     loss: float
+    safe: FloatArray
+    lowest: float
     counted: int = 0
     parts: int = 0
+    lost: int = 0
     length: float = LENGTH
 
     @staticmethod
-    def begin(start: FloatArray, loss: float) -> Walk:
-        """Nothing visited yet."""
-        return Walk(start, start, start, loss)
+    def begin(start: FloatArray, loss: float, look: float) -> Walk:
+        """Nothing visited yet; the losses of the start by all who judge, and by those of a look."""
+        return Walk(start, start, start, loss, start, look)
 
 
 def step(walk: Walk, scale: FloatArray, slope: FloatArray, counts: bool) -> Walk:
@@ -75,15 +88,36 @@ def step(walk: Walk, scale: FloatArray, slope: FloatArray, counts: bool) -> Walk
     return replace(walk, weights=weights, mean=mean, counted=counted, parts=walk.parts + 1)
 
 
+def longest(passes: int) -> float:
+    """Length of a step at most, after so many passes."""
+    return LENGTH / math.sqrt(passes + 1.0)
+
+
+def after_look(walk: Walk, loss: float, passes: int) -> Walk:
+    """Go on, a little longer, or if steps were too long, back to where they were not, with half of it."""
+    if loss <= WORSE * walk.lowest:
+        length = min(GROWTH * walk.length, longest(passes))
+        return replace(walk, safe=walk.weights, lowest=min(loss, walk.lowest), length=length)
+    return replace(walk, weights=walk.safe, mean=walk.safe, counted=0, length=0.5 * walk.length)
+
+
 def after_pass(walk: Walk, loss: float, passes: int) -> Walk:
-    """What a pass leaves: the next one goes on with shorter steps; if it lost, from the best with half of it.
+    """What a pass leaves: the next has shorter steps; if this one lost, half of them, and from the best.
 
     Steps go on from where they are and not from their mean: they wander already.
     """
     if loss < walk.loss:
-        shorter = walk.length * np.sqrt(passes / (passes + 1.0))
-        return replace(walk, best=walk.mean, loss=loss, counted=0, length=shorter)
-    return replace(walk, weights=walk.best, counted=0, length=0.5 * walk.length)
+        length = min(walk.length, longest(passes))
+        return replace(walk, best=walk.mean, loss=loss, counted=0, length=length)
+    lost = walk.lost + 1
+    return replace(walk, weights=walk.best, safe=walk.best, counted=0, lost=lost, length=0.5 * walk.length)
+
+
+class Judge(NamedTuple):
+    """Losses of weights: by all rows that judge, and by a few of them."""
+
+    loss: Callable[[FloatArray], float]
+    look: Callable[[FloatArray], float]
 
 
 def walk_parts(
@@ -91,7 +125,7 @@ def walk_parts(
     parts: Sequence[Sequence[Span]],
     scale: FloatArray,
     slope: Callable[[FloatArray, Sequence[Span]], FloatArray],
-    loss: Callable[[FloatArray], float],
+    judge: Judge,
     order: Callable[[int], IntArray],
     *,
     most_passes: int,
@@ -101,9 +135,10 @@ def walk_parts(
 ) -> tuple[Walk, int, bool]:
     """Passes until one gains less than ``tolerance`` of the loss; the walk, its passes, and whether it ended.
 
-    ``slope`` and ``loss`` are functions of weights (m, k); ``order`` gives the parts' order in a pass.
+    ``slope`` is a function of weights (m, k); ``order`` gives the parts' order in a pass.
     """
-    count, every = len(parts), max(1, len(parts) // SAVES)
+    count = len(parts)
+    every, looks = max(1, count // SAVES), max(1, count // CHECKS)
     while walk.parts < most_passes * count:
         number, place = divmod(walk.parts, count)
         turn = order(number)
@@ -112,11 +147,14 @@ def walk_parts(
                 return walk, number + 1, False
             counts = number > 0 or at >= SKIPPED * count
             walk = step(walk, scale, slope(walk.weights, parts[turn[at]]), counts)
-            if walk.parts % every == 0 and at + 1 < count:
+            if (at + 1) % looks == 0:
+                walk = after_look(walk, judge.look(walk.weights), number)
+            if (at + 1) % every == 0 and at + 1 < count:
                 save(walk)
-        before = walk.loss
-        walk = after_pass(walk, loss(walk.mean), number + 1)
+        before = walk
+        walk = after_pass(walk, judge.loss(walk.mean), number + 1)
         save(walk)
-        if before - walk.loss < tolerance * before and number > 0:
+        gains = walk.lost == before.lost
+        if walk.lost >= MOST_LOST or (gains and number and before.loss - walk.loss < tolerance * before.loss):
             return walk, number + 1, True
     return walk, most_passes, False
