@@ -101,7 +101,7 @@ def ours(store: Path, options: Options) -> Row:
         "cpu_seconds": round(time.process_time() - cpu, 1),
         "peak_mb": round(peak_bytes() / 1e6),
         "fit_mb": round((peak_bytes() - before) / 1e6),
-        "rows_read": sum(entry["rows_read"] for entry in model.history_),
+        "rows_read": model.about_["rows_read"],
         "bytes_read": bytes_read() - read,
         "stages": {entry["stage"]: round(entry["seconds"], 1) for entry in model.history_},
         **{name: _of_mode(model)[name] for name in ("passes", "held_out") if name in _of_mode(model)},

@@ -58,7 +58,7 @@ def fit_row(method: str, folder: Path, options: Options) -> Row:
         **scores(model.evaluate_stream(folder / "test.zarr")),
         "seconds": round(seconds, 1),
         "fit_mb": round((peak_bytes() - before) / 1e6),
-        "rows_read": sum(entry["rows_read"] for entry in model.history_),
+        "rows_read": model.about_["rows_read"],
         "bytes_read": bytes_read() - read,
         "stages": {entry["stage"]: round(entry["seconds"], 1) for entry in model.history_},
         "kernel": repr(model.kernel_),
