@@ -1,6 +1,6 @@
 """Laws: seconds and memory of a fit against rows, inducing inputs, features, classes, threads and workers.
 
-    python -m benchmarks.scale.laws --figures docs/laws
+    python -m benchmarks.scale.laws --figures laws
     python -m benchmarks.scale.laws --laws rows --rows 100000 1000000 10000000 31600000
 
 One quantity varies, the others stay as the options say. Classes by their joint mode over a store of made-up
