@@ -133,7 +133,10 @@ def _printed(settings: FitSettings) -> Rules:
         ),
         (
             getattr(settings.likelihood, "takes_unlabelled", False)
-            and (not (isinstance(selection, IVM) and isinstance(inference, ADF)) or multiway),
+            and (
+                not (isinstance(selection, IVM) and isinstance(inference, ADF))
+                or settings.multiclass == "joint"
+            ),
             f"likelihood={settings.likelihood!r}",
             "selection='ivm' and inference='adf', and multiclass='per_class' or 'shared'",
         ),
