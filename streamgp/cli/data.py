@@ -8,6 +8,7 @@ from typing import Any
 import streamgp
 from streamgp.budget import format_size
 from streamgp.cli.fit import stage_table
+from streamgp.cli.imagine import add_shape, imagine
 from streamgp.cli.shown import Verbs, add_verb, table, tell
 from streamgp.cli.sources import add_arrays, add_task, as_store
 from streamgp.cli.values import add_parameters, given_parameters, value
@@ -29,9 +30,11 @@ def add_to(verbs: Verbs, common: argparse.ArgumentParser) -> None:
         "plan",
         _plan,
         "show the recipe and the memory of a fit before it runs",
-        "streamgp plan train.zarr --memory-budget 512MiB",
+        "streamgp plan train.zarr --memory-budget 512MiB\n"
+        "  streamgp plan --rows 1e9 --features 100 --active 2000 --workers 64",
     )
-    plan.add_argument("data", help="a Zarr store, or a table with --target")
+    plan.add_argument("data", nargs="?", help="a Zarr store, or a table with --target")
+    add_shape(plan)
     add_task(plan)
     add_arrays(plan, target=True)
     add_parameters(plan)
@@ -71,6 +74,9 @@ def add_to(verbs: Verbs, common: argparse.ArgumentParser) -> None:
 
 
 def _plan(options: argparse.Namespace) -> None:
+    if options.data is None:
+        imagine(options)
+        return
     store = as_store(options)
     estimator = StreamGPEstimator(**given_parameters(options), progress=False)
     found = estimator.plan_stream(store, options.x, options.y, task=options.task)

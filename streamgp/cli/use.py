@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +13,7 @@ from streamgp.cli.shown import Verbs, add_verb, table, tell
 from streamgp.cli.sources import add_arrays, check_folder_of
 from streamgp.errors import ParameterError
 from streamgp.estimators import Estimator
-from streamgp.passes.tables import TABLES, write_table
+from streamgp.passes.tables import TABLES
 
 SHOWN = {
     "error": "error",
@@ -82,14 +81,7 @@ def _predict(options: argparse.Namespace) -> None:
         raise ParameterError(f"{out.name!r}: predictions are written to .parquet, .csv or .zarr")
     check_folder_of(out, "predictions")
     begun = time.perf_counter()
-    if out.suffix == ".zarr":
-        model.predict_stream(options.data, out, options.x)
-    else:
-        with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:
-            predictions = Path(folder) / "predictions.zarr"
-            model.predict_stream(options.data, predictions, options.x)
-            classes = getattr(model, "classes_", None)
-            write_table(predictions, out, None if classes is None else classes.tolist())
+    model.predict_stream(options.data, out, options.x)
     seconds = time.perf_counter() - begun
     tell(options, {"predictions": str(out), "seconds": seconds}, [f"{out}: {seconds:.1f} s"])
 

@@ -16,7 +16,7 @@ from zarr.storage import ZipStore
 from streamgp.arrays import Array
 from streamgp.data.columns import Column, DaskColumn, NumpyColumn
 from streamgp.data.labels import plain_labels
-from streamgp.data.lazy import is_dataset, is_lazy, variable
+from streamgp.data.lazy import column_names, is_dataset, is_lazy, variable
 from streamgp.data.memory import refuse_raw_columns
 from streamgp.data.missing import Absent, refuse_lost_chunks
 from streamgp.data.targets import NoLabel
@@ -163,18 +163,19 @@ def open_rows(
     if isinstance(store, tuple | list) and len(store) == 2:
         refuse_raw_columns(store[0])
         features, targets = as_column(store[0], name), None if y is None else store[1]
-        names = getattr(store[0], "columns", None)
+        names = column_names(store[0])
     elif isinstance(store, str | os.PathLike | zarr.Group | ZarrStore) or is_dataset(store):
         group = store if is_dataset(store) else _open_group(store)
         written_completely = bool(group.attrs.get(COMPLETE, False))
         if isinstance(x, str):
             features = as_column(_member(group, x), x)
             names, recipe = group.attrs.get(FEATURE_NAMES), group.attrs.get(RECIPE)
+            names = column_names(group[x]) if names is None and is_dataset(group) else names
         else:
             features, names = as_stacked_column([_member(group, each) for each in x], list(x)), x
         targets = None if y is None else _member(group, y)
     elif y is None and (hasattr(store, "shape") or is_lazy(store)):
-        features = as_column(store, name)
+        features, names = as_column(store, name), column_names(store)
     else:
         raise StoreError(
             f"cannot read rows from {type(store).__name__}: give a path or URL of a Zarr group, a "

@@ -143,9 +143,9 @@ class Summarize(Visitor[Summary]):
             if targets.dtype.kind in "iufb":
                 found = (bad, _first_bad(targets[:, None], block.start, target=True))
                 bad = min((place for place in found if place), key=lambda place: place[0], default=None)
-                target_moments = Moments.of(targets[:, None]) if len(targets) else None
-                if len(targets) and targets.dtype.kind != "b":
-                    target_range = TargetRange.of(targets)
+                if len(targets):
+                    target_moments = Moments.of(targets[:, None])
+                    target_range = None if targets.dtype.kind == "b" else TargetRange.of(targets)
             if self.count_labels:
                 values, counts = np.unique(as_labels(targets), return_counts=True)
                 counted = zip(values.tolist(), counts.tolist(), strict=True)
@@ -186,12 +186,8 @@ class Summarize(Visitor[Summary]):
             ),
             earlier.targets_at_fill + later.targets_at_fill,
             earlier.unlabelled + later.unlabelled,
-            _joined(earlier.target_range, later.target_range),
+            earlier.target_range and later.target_range and earlier.target_range.merged(later.target_range),
         )
-
-
-def _joined(earlier: TargetRange | None, later: TargetRange | None) -> TargetRange | None:
-    return earlier.merged(later) if earlier is not None and later is not None else earlier or later
 
 
 def _equal(values: Array, fill: Any) -> Array:

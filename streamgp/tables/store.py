@@ -22,7 +22,6 @@ from streamgp.tables.recipe import ColumnRecipe
 MANIFEST = "streamgp_manifest"
 """Attribute of a group: rows, rows per chunk, and a checksum of every chunk of ``X`` and ``y``."""
 CHUNK_BYTES = 12_000_000
-MOST_CHUNK_BYTES = 16_000_000
 FEWEST_CHUNKS = 8
 """Chunks of small data: one task reads at least one chunk, and there should be work for several."""
 FEWEST_ROWS = 256

@@ -229,7 +229,7 @@ def _blocks_promise(options: Sequence[Candidate], prepared: Prepared, part: Part
     """Whether blocks help to tell the largest class from all others: they cost as much for each class."""
     largest = int(np.argmax(prepared.class_counts))
     tried = [option for option in options if option.name in (INDUCING, BLOCKS)]
-    return hold_contest(tried, prepared, [part.against_rest(largest)], fit).chosen == BLOCKS
+    return hold_contest(tried, prepared, [part._replace(one=largest)], fit).chosen == BLOCKS
 
 
 def _shape(prepared: Prepared, n_rows: int) -> Shape:
