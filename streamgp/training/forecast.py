@@ -69,7 +69,7 @@ class Forecast:
 def forecast(question: Question, settings: FitSettings, rates: Rates) -> Forecast:
     """The cost of a fit; nothing is read."""
     how: dict[str, Any] = {"selection": Kmeans(), "inference": FITC(), "multiclass": "joint", "scratch": None}
-    size = {"n_active": question.active, "size_is_open": False, "method_is_open": False}
+    size: dict[str, Any] = {"n_active": question.active, "size_is_open": False, "method_is_open": False}
     rows = imagined_rows(question.rows, question.features, question.dtype)
     plan = plan_fit(rows, replace(settings, **how, **size), question.functions)
     reading, cores = rows.feature_bytes() * rates.byte, question.workers * question.threads
