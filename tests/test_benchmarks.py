@@ -52,6 +52,7 @@ SMOKE = {
     "benchmarks.peers.default": "--synthetic --sets uci_kin40k",
     "benchmarks.scale.ingest": "--rows 3000 --shuffle",
     "benchmarks.scale.ivm_scaling": "--rows 2000 --active 20 40 --features 5 --test-rows 500",
+    "benchmarks.scale.joint_classes": "--rows 300 --classes 3 4 --active 10",
     "benchmarks.scale.local_flights": "--synthetic --fold --rows 600 --inducing 20 --block-rows 200",
     "benchmarks.scale.local_scale": "--rows 1500 --inducing 20 --block-rows 300 --test-rows 200",
     "benchmarks.scale.pass_sweep": "--rows 40000 --features 5 --active 20 --memory-budget 32MiB",

@@ -17,16 +17,14 @@ import numpy as np
 from streamgp.arrays import FloatArray
 from streamgp.data import Span
 from streamgp.errors import NumericsWarning
-from streamgp.inference.inducing.basis import Basis, make_basis, whiten
+from streamgp.inference.inducing.basis import Basis, make_basis
 from streamgp.inference.inducing.mode import (
-    HeldRows,
     HoldStep,
     Mode,
     ModeStep,
     ModeSums,
     PointTerms,
     find_mode,
-    held_bytes,
     merge_held,
     merge_modes,
     mode_scale,
@@ -38,6 +36,7 @@ from streamgp.posterior.calibration import Calibration
 from streamgp.settings import FITC
 from streamgp.training.codec import record
 from streamgp.training.heads import inducing_of
+from streamgp.training.held import held_sample, rows_that_fit
 from streamgp.training.optimise import Evaluations, descend, logged
 from streamgp.training.problem import Problem
 from streamgp.training.stage import Draft, Save, Stage
@@ -47,7 +46,6 @@ SAMPLE_ROWS = 20_000
 FEWEST_ROWS = 500
 SAMPLE_STEPS = 40
 HELD_STEPS = 400
-TILE_ROWS = 1024
 PART_ROWS = 65_536
 FEWEST_PARTS = 8
 """Parts of a store with which it pays to let each of them move the start."""
@@ -124,8 +122,8 @@ def find_joint_mode(inference: FITC) -> Stage:
 def _of_sample(problem: Problem, draft: Draft) -> Modes:
     """Where the mode of a sample lies, and coordinates in which the problem of all rows is nearly round."""
     basis, terms = _basis(problem, draft), _terms(problem, draft)
-    size = min(SAMPLE_ROWS, max(_rows_that_fit(problem, draft), FEWEST_ROWS))
-    rows = _held_sample(problem, basis, size)
+    size = min(SAMPLE_ROWS, max(rows_that_fit(problem, draft, _precision(problem)), FEWEST_ROWS))
+    rows = held_sample(problem, basis, size)
     # Rows that stand for many others would be fitted too well to be a start for those.
     share = sum(len(tile.encoded) for tile in rows) / sum(float(tile.weights.sum()) for tile in rows)
     found = find_mode(
@@ -144,7 +142,7 @@ def _of_held_rows(
     """The mode of whitened rows in memory, and the passes that it took to hold them."""
     basis, in_memory = _basis(problem, draft), problem.holds_all_rows
     if in_memory:
-        rows = _held_sample(problem, basis, len(problem.sample.rows), as_they_are=True)
+        rows = held_sample(problem, basis, len(problem.sample.rows), as_they_are=True)
     else:
         visitor = SiteSweep(HoldStep(basis, problem.weights), merge_held)
         [rows] = sum_over_rows(problem, visitor, str(basis.dtype), "whitened rows")
@@ -240,34 +238,7 @@ def _rows_of(spans: Sequence[Span]) -> int:
 
 def _fits(problem: Problem, draft: Draft) -> bool:
     """Whether all rows, whitened, fit into the memory that a pass leaves free."""
-    return _rows_that_fit(problem, draft) >= problem.n_rows - len(problem.excluded)
-
-
-def _rows_that_fit(problem: Problem, draft: Draft) -> int:
-    plan, m = problem.plan, draft.n_active
-    room = plan.free_bytes - problem.sample.features.nbytes
-    return max(0, room) // held_bytes(1, m, np.dtype(_precision(problem)).itemsize)
-
-
-def _held_sample(
-    problem: Problem, basis: Basis, size: int, *, as_they_are: bool = False
-) -> tuple[HeldRows, ...]:
-    """Whitened rows of the sample; they stand for all rows, unless they are all and count as they are."""
-    sample, chosen = problem.sample, np.sort(problem.sample_order(size))
-    encoded = sample.targets[chosen]
-    weights = problem.weights.of_rows(sample.rows[chosen], encoded)
-    if not as_they_are:
-        drawn = problem.sample_weights(encoded)
-        weights = weights * drawn * ((problem.n_rows - len(problem.excluded)) / drawn.sum())
-    tiles = [slice(begin, begin + TILE_ROWS) for begin in range(0, len(chosen), TILE_ROWS)]
-    return tuple(
-        HeldRows(
-            whiten(basis, problem.inputs(sample.features[chosen[tile]], basis.dtype)).features,
-            encoded[tile],
-            weights[tile],
-        )
-        for tile in tiles
-    )
+    return rows_that_fit(problem, draft, _precision(problem)) >= problem.n_rows - len(problem.excluded)
 
 
 def _precision(problem: Problem) -> str:
