@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from streamgp.inference.inducing.basis import Basis, whiten
-from streamgp.inference.inducing.mode import HeldRows, held_bytes
+from streamgp.inference.inducing.held import HeldRows, held_bytes
 from streamgp.training.problem import Problem
 from streamgp.training.stage import Draft
 
@@ -13,7 +13,7 @@ TILE_ROWS = 1024
 
 
 def rows_that_fit(problem: Problem, draft: Draft, precision: str) -> int:
-    """Whitened rows that fit into the memory that a pass leaves free."""
+    """Whitened rows that fit into the memory that a pass leaves free, in some type."""
     room = problem.plan.free_bytes - problem.sample.features.nbytes
     return max(0, room) // held_bytes(1, draft.n_active, np.dtype(precision).itemsize)
 

@@ -13,14 +13,12 @@ from streamgp.data import ClassTargets, RealTargets
 from streamgp.data.targets import head_targets
 from streamgp.inference.inducing.basis import Approximation, make_basis, whiten
 from streamgp.inference.inducing.heads import RowWeights
+from streamgp.inference.inducing.held import HeldRows, HoldStep, merge_held
 from streamgp.inference.inducing.mode import (
     HeadTerms,
-    HeldRows,
-    HoldStep,
     ModeStep,
     PointTerms,
     find_mode,
-    merge_held,
     merge_modes,
     mode_scale,
 )
@@ -233,3 +231,21 @@ def test_a_mode_of_a_likelihood_that_is_not_concave_is_uphill_from_its_start(row
         at_start = terms(far, whitened.features @ start, whitened.residual_variance).log_density.sum()
         assert np.isfinite(found.value)
         assert found.value >= at_start - 0.5 * np.sum(start**2)
+
+
+def test_rows_to_16_bits_have_the_same_mode_to_the_digits_that_they_keep(rows):
+    X, codes = rows
+    features = whiten(make_basis(RBF(9.0, 1.0), X[:15]), X).features.astype(np.float32)
+    features[3] = 0.0
+    exact = held(features, codes, tiles=3)
+    packed = [tile.packed() for tile in exact]
+    assert all(tile.features.dtype == np.int16 and tile.dtype == np.float32 for tile in packed)
+    error = np.abs(np.concatenate([tile.whitened for tile in packed]) - features)
+    assert np.all(error <= 2e-5 * np.abs(features).max(axis=1, keepdims=True))
+    terms, settings = PointTerms(Softmax(), THREE), {"n_functions": 3, "most_steps": 500}
+    one, other = (find_mode(tiles, terms, **settings) for tiles in (exact, packed))
+    assert one.value == pytest.approx(other.value, rel=1e-4)
+    np.testing.assert_allclose(features @ one.weights, features @ other.weights, atol=0.02)
+    assert mode_scale(packed, terms, one.weights) == pytest.approx(
+        mode_scale(exact, terms, one.weights), abs=1e-3
+    )

@@ -24,10 +24,10 @@ from streamgp.inference.inducing.basis import (
     Approximation,
     Basis,
     inverse_factor,
-    whiten,
     whiten_bytes,
 )
 from streamgp.inference.inducing.heads import RowWeights
+from streamgp.inference.inducing.held import HeldRows
 from streamgp.inference.inducing.updates import update_rows
 from streamgp.inference.sites import Sites
 from streamgp.kernels import Kernel
@@ -142,44 +142,6 @@ class ModeStep:
         return None, [_mode_sums(block, self.weights, self.terms, encoded, weight)]
 
 
-class HeldRows(NamedTuple):
-    """Whitened rows in memory: features (c, m); encoded targets, weights and residual variances (c,)."""
-
-    features: Array
-    encoded: FloatArray
-    weights: FloatArray
-    residual_variance: FloatArray | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class HoldStep:
-    """Whitens the rows that count and gives them back, as the step of a pass."""
-
-    basis: Basis
-    row_weights: RowWeights
-
-    def __call__(
-        self, start: int, features: Array, encoded: FloatArray, sites: FloatArray | None
-    ) -> tuple[None, list[tuple[HeldRows, ...]]]:
-        """The rows of a block; there are no sites."""
-        weight = self.row_weights(start, encoded)
-        counts = weight > 0.0
-        if not counts.any():
-            return None, [()]
-        whitened = whiten(self.basis, np.ascontiguousarray(features[counts])).features
-        return None, [(HeldRows(whitened, encoded[counts], weight[counts]),)]
-
-
-def merge_held(earlier: tuple[HeldRows, ...], later: tuple[HeldRows, ...]) -> tuple[HeldRows, ...]:
-    """The rows of both, in order."""
-    return earlier + later
-
-
-def held_bytes(rows: int, n_inducing: int, itemsize: int) -> int:
-    """Bytes of so many whitened rows."""
-    return rows * (n_inducing * itemsize + 24)
-
-
 def search_bytes(n_inducing: int, n_features: int, n_functions: int, itemsize: int) -> int:
     """Upper bound of the bytes of a search for the mode beside its rows and its tasks.
 
@@ -229,7 +191,7 @@ def find_mode(
 
     def objective(vector: FloatArray) -> tuple[float, FloatArray]:
         u = _moved(origin, scale, vector)
-        sums = _held_sums(rows, terms, u.astype(rows[0].features.dtype), pool)
+        sums = _held_sums(rows, terms, u.astype(rows[0].dtype), pool)
         slope = u / variance - sums.gradient
         value = float(np.sum(u * u)) / (2.0 * variance) - sums.log_density
         return value, (slope if scale is None else scale.T @ slope).ravel()
@@ -263,7 +225,9 @@ def _held_sums(
     pool: ThreadPoolExecutor | None,
 ) -> ModeSums:
     def one(block: HeldRows) -> ModeSums:
-        return _mode_sums(block.features, weights, terms, *block[1:])
+        return _mode_sums(
+            block.whitened, weights, terms, block.encoded, block.weights, block.residual_variance
+        )
 
     return reduce(merge_modes, map(one, rows) if pool is None else pool.map(one, rows))
 
@@ -276,7 +240,7 @@ def mode_scale(rows: Sequence[HeldRows], terms: PointTerms, weights: FloatArray)
     """
     matrix = np.eye(len(weights))
     for block in rows:
-        latent = block.features @ weights.astype(block.features.dtype)
+        latent = block.whitened @ weights.astype(block.dtype)
         curvature = block.weights * terms(block.encoded, latent).curvature.mean(axis=1)
-        matrix += weighted_moments(block.features, curvature)
+        matrix += weighted_moments(block.whitened, curvature)
     return inverse_factor(matrix)

@@ -26,7 +26,7 @@ from streamgp.training.problem import Problem
 from streamgp.training.stage import Draft, Save, Stage
 from streamgp.training.sweeps import Sweeps, sum_over_rows, warn_of_no_convergence
 
-LEAST_PRECISION = 1e-3
+LEAST_PRECISION = 1e-2
 """Rows whose sites all have less precision matter to no class: most sweeps leave them out."""
 MOST_SHARE = 0.7
 """Share of the rows that matter above which sweeps are of all rows."""

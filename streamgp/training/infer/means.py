@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from streamgp.arrays import FloatArray
-from streamgp.inference.inducing.mode import HeadTerms, HeldRows, find_mode
+from streamgp.inference.inducing.held import HeldRows
+from streamgp.inference.inducing.mode import HeadTerms, find_mode
 from streamgp.passes.run import available_threads
 from streamgp.training.heads import inducing_of
 from streamgp.training.held import held_sample, rows_that_fit

@@ -1,8 +1,9 @@
 """Mean first: the mode of all rows, in few passes that cost no m² a row, or of whitened rows in memory.
 
 A sample in memory gives a start and the shape of the problem; in coordinates in which that is round, L-BFGS
-over all rows needs few evaluations. Where all rows, whitened, fit into the budget, they are read once. Where
-there are very many, every part of the store moves the start already, in one pass over all of them.
+over all rows needs few evaluations. Where all rows, whitened, fit into the budget (if need be as 16 bits),
+they are read once. Where there are very many, every part of the store moves the start already, in one pass
+over all of them.
 """
 
 from __future__ import annotations
@@ -18,14 +19,13 @@ from streamgp.arrays import FloatArray
 from streamgp.data import Span
 from streamgp.errors import NumericsWarning
 from streamgp.inference.inducing.basis import Basis, make_basis
+from streamgp.inference.inducing.held import HoldStep, merge_held
 from streamgp.inference.inducing.mode import (
-    HoldStep,
     Mode,
     ModeStep,
     ModeSums,
     PointTerms,
     find_mode,
-    merge_held,
     merge_modes,
     mode_scale,
 )
@@ -46,6 +46,8 @@ SAMPLE_ROWS = 20_000
 FEWEST_ROWS = 500
 SAMPLE_STEPS = 40
 HELD_STEPS = 400
+PACKED = "int16"
+"""Type of whitened rows that would not fit in float32."""
 PART_ROWS = 65_536
 FEWEST_PARTS = 8
 """Parts of a store with which it pays to let each of them move the start."""
@@ -96,7 +98,7 @@ def find_joint_mode(inference: FITC) -> Stage:
     """First the mode of a sample, then (one step more) that of all rows."""
 
     def step(problem: Problem, draft: Draft, own: Modes, save: Save) -> tuple[Draft, None, dict[str, Any]]:
-        search = _of_held_rows if _fits(problem, draft) else _of_all_rows
+        search = _of_held_rows if _held_as(problem, draft) else _of_all_rows
         mode, passes = search(problem, draft, own, save, inference)
         if not mode.converged and not problem.is_late():
             warnings.warn(
@@ -140,11 +142,12 @@ def _of_held_rows(
     problem: Problem, draft: Draft, own: Modes, save: Save, inference: FITC
 ) -> tuple[Mode, int]:
     """The mode of whitened rows in memory, and the passes that it took to hold them."""
-    basis, in_memory = _basis(problem, draft), problem.holds_all_rows
+    basis, packed = _basis(problem, draft), _held_as(problem, draft) == PACKED
+    in_memory = problem.holds_all_rows and not packed
     if in_memory:
         rows = held_sample(problem, basis, len(problem.sample.rows), as_they_are=True)
     else:
-        visitor = SiteSweep(HoldStep(basis, problem.weights), merge_held)
+        visitor = SiteSweep(HoldStep(basis, problem.weights, packed), merge_held)
         [rows] = sum_over_rows(problem, visitor, str(basis.dtype), "whitened rows")
     found = find_mode(
         rows,
@@ -236,9 +239,11 @@ def _rows_of(spans: Sequence[Span]) -> int:
     return sum(span.rows for span in spans)
 
 
-def _fits(problem: Problem, draft: Draft) -> bool:
-    """Whether all rows, whitened, fit into the memory that a pass leaves free."""
-    return rows_that_fit(problem, draft, _precision(problem)) >= problem.n_rows - len(problem.excluded)
+def _held_as(problem: Problem, draft: Draft) -> str:
+    """The type in which all rows, whitened, fit into the memory that a pass leaves free; none: ""."""
+    wanted, precision = problem.n_rows - len(problem.excluded), _precision(problem)
+    types = [precision, PACKED] if precision == "float32" else [precision]
+    return next((one for one in types if rows_that_fit(problem, draft, one) >= wanted), "")
 
 
 def _precision(problem: Problem) -> str:
