@@ -65,7 +65,7 @@ class StreamGPParameters(BaseEstimator):  # type: ignore[misc]
         How the parameters of kernel and likelihood are learned, on a sample. "constant": by the IVM's
         criterion, with sites held fixed in the inner loop. "hybrid": the same, with sites set anew before
         every search direction; "exact": at every evaluation. "evidence": by the evidence of the sample seen
-        through inducing inputs.
+        through inducing inputs; of joint classes, where they have variances, of all of them together.
         "passes": in the end by the evidence of all rows, in passes over them; goes with "fitc". True chooses:
         the evidence for "fitc" and for "pass" and "fpass" where there are at most 100 features (for "fitc"
         also where targets are real or inducing inputs are learned), else "constant". For "pass" and "fpass"
