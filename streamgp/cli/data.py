@@ -162,10 +162,12 @@ def _model_info(path: str) -> tuple[dict[str, Any], list[str]]:
         **{name: fact for name, fact in model.about_.items() if name != "plan"},
         "stages": by_stage(model.history_),
     }
-    sizes = {
+    sizes: dict[str, str] = {
         name: format_size(result[name]) for name in ("memory_budget", "planned_memory") if name in result
     }
-    times = {name: f"{result[name]:.1f}" for name in ("seconds", "pass_seconds") if name in result}
+    times: dict[str, str] = {
+        name: f"{result[name]:.1f}" for name in ("seconds", "pass_seconds") if name in result
+    }
     facts = _fact_lines({**result, **sizes, **times}, ("kind", "stages", "likelihood", "versions"))
     return result, [*facts, "", *stage_table(result["stages"])]
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from streamgp.data.imagined import imagined_rows
-from streamgp.inference.inducing.mode import held_bytes
+from streamgp.inference.inducing.held import held_bytes
 from streamgp.selection import Kmeans
 from streamgp.settings import FITC, FitSettings
 from streamgp.training.fit_memory import plan_fit
@@ -69,7 +69,7 @@ class Forecast:
 def forecast(question: Question, settings: FitSettings, rates: Rates) -> Forecast:
     """The cost of a fit; nothing is read."""
     how: dict[str, Any] = {"selection": Kmeans(), "inference": FITC(), "multiclass": "joint", "scratch": None}
-    size = {"n_active": question.active, "size_is_open": False, "method_is_open": False}
+    size: dict[str, Any] = {"n_active": question.active, "size_is_open": False, "method_is_open": False}
     rows = imagined_rows(question.rows, question.features, question.dtype)
     plan = plan_fit(rows, replace(settings, **how, **size), question.functions)
     reading, cores = rows.feature_bytes() * rates.byte, question.workers * question.threads
