@@ -60,7 +60,7 @@ class ExtendedColumn:
 
     @property
     def chunk_bytes(self) -> int:
-        """That of the stored one."""
+        """Those of the stored one."""
         return self.stored.chunk_bytes
 
     def piece(self, start: int, stop: int) -> Any:
