@@ -192,7 +192,7 @@ def many(folder: Path, options: Options) -> Rows:
         here = best_seconds(lambda run=run: run(2), 1)
         with (
             LocalCluster(
-                n_workers=MANY, threads_per_worker=1, processes=False, dashboard_address=None
+                n_workers=MANY, threads_per_worker=1, processes=False, memory_limit=0, dashboard_address=None
             ) as cluster,
             Client(cluster, set_as_default=False) as client,
         ):
