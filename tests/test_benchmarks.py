@@ -19,6 +19,7 @@ from streamgp import StreamGPClassifier
 
 ROOT = Path(__file__).parents[1]
 SMOKE = {
+    "benchmarks.limits.codecs": "--rows 600 --features 3 --chunk-rows 200 --repeats 1 --codecs zstd",
     "benchmarks.limits.ep_robustness": "--problems 4",
     "benchmarks.limits.cores": "--rows 4096 --features 3 --active 16 --repeats 1 --fit-rows 1000",
     "benchmarks.limits.fitc_convergence": "--synthetic --sets crabs usps4 --inducing 10",
@@ -36,9 +37,12 @@ SMOKE = {
     "benchmarks.papers.ivm2006_pumadyn": "--synthetic --active 200 --splits 0",
     "benchmarks.papers.ivm2006_table1": "--synthetic --digits 4 --active 50",
     "benchmarks.papers.ivm2006_table2": "--synthetic --digits 9 --scale-active 0.01 --entries 8000",
+    "benchmarks.papers.ivm2006_table3": "--synthetic --set usps --rows 120 --pairs 30",
+    "benchmarks.papers.ivm2006_figure1": "--synthetic --strategies constant --rounds 1 --active 20",
     "benchmarks.papers.joint_targets": "--synthetic --sets usps --active 10",
     "benchmarks.papers.local_blocks": "--synthetic --sets uci_kin40k --block-rows 60 --inducing 9",
     "benchmarks.papers.passgp_evidence": "--synthetic --p-inc 0.6 --most-active 200 --accurate --full",
+    "benchmarks.papers.passgp_figure2": "--synthetic --digits 2 --active 20 --methods ivm rsvm",
     "benchmarks.papers.passgp_ijcnn": "--synthetic --active 20 --peers",
     "benchmarks.papers.passgp_initial": "--synthetic --active 20 --seeds 0 1",
     "benchmarks.papers.passgp_mnist": "--synthetic --active 30",
@@ -49,8 +53,10 @@ SMOKE = {
     "benchmarks.papers.virtual_rows": "--synthetic --rows 150 --active 20 --methods ivm pass",
     "benchmarks.robustness.files": "--mutations 10",
     "benchmarks.defaults": "--cases plain --rows 40",
+    "benchmarks.defaults.shared_sets": "--synthetic --sets ripley_synth",
     "benchmarks.peers": "--synthetic --sets usps4 uci_kin40k --methods LightGBM SVM --rows 100",
     "benchmarks.peers.default": "--synthetic --sets uci_kin40k",
+    "benchmarks.peers.reliability": "--synthetic --set usps4 --methods LightGBM --rows 100",
     "benchmarks.scale.headline": "--synthetic --rows 500 --active 10 --peers --no-cap",
     "benchmarks.scale.headline_flights": "--synthetic --rows 600 --splits last --methods inducing --active 9",
     "benchmarks.scale.headline_teacher": "--rows 1000 --active 20 --test-rows 500 --no-cap",

@@ -129,7 +129,9 @@ class Job:
                     stored, self.reading.dtype, out=buffers.features[: len(stored)]
                 )
             if self.on_bad_rows is not None:
-                bad = bad_rows(features, targets)
+                # That a row has no label does not make it a bad one.
+                free = getattr(self.reading.targets, "no_label", None) is not None
+                bad = bad_rows(features, None if free else targets)
                 if bad.size and self.on_bad_rows == "raise":
                     refuse_row(
                         start + int(bad[0]), stored[bad[0]], None if targets is None else targets[bad[0]]

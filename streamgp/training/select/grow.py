@@ -226,7 +226,7 @@ def _refreshed(problem: Problem, selection: IVM, draft: Draft, target: Target) -
     """A new set of candidates: one pass scores every row (or those of the next spans) with the posterior."""
     assert target.snapshot is not None
     retained = int(selection.retained * target.n_candidates)
-    counts = problem.prepared.class_counts
+    counts = problem.prepared.strata
     quotas = stratified_quotas(counts, target.n_candidates - retained, least_share=0.25)
     scores = HeadScores(
         selection,
