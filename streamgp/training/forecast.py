@@ -68,10 +68,17 @@ class Forecast:
 
 def forecast(question: Question, settings: FitSettings, rates: Rates) -> Forecast:
     """The cost of a fit; nothing is read."""
-    how: dict[str, Any] = {"selection": Kmeans(), "inference": FITC(), "multiclass": "joint", "scratch": None}
-    size = {"n_active": question.active, "size_is_open": False, "method_is_open": False}
+    how: dict[str, Any] = {
+        "selection": Kmeans(),
+        "inference": FITC(),
+        "multiclass": "joint",
+        "scratch": None,
+        "n_active": question.active,
+        "size_is_open": False,
+        "method_is_open": False,
+    }
     rows = imagined_rows(question.rows, question.features, question.dtype)
-    plan = plan_fit(rows, replace(settings, **how, **size), question.functions)
+    plan = plan_fit(rows, replace(settings, **how), question.functions)
     reading, cores = rows.feature_bytes() * rates.byte, question.workers * question.threads
     held = plan.free_bytes // held_bytes(1, question.active, 4) >= question.rows
     by_parts = bool(parts_of(rows.cut(plan.span_rows), question.active))
