@@ -21,7 +21,7 @@ from streamgp.training.infer.parts import parts_of
 from streamgp.training.learn.judged import JUDGED_INDUCING, JUDGED_ROWS, MODE_STEPS, MOST_JUDGES
 from streamgp.training.rates import Rates
 
-JUDGED_KERNELS, VARIANCES_TRIED = 7, 3
+JUDGED_KERNELS, VARIANCES_TRIED = 7, 6
 """Kernels that held-out rows judge, as fits of digits and of generated data did, and variances for each."""
 PASSES_BY_PARTS, PASSES_OF_A_STORE, HELD_EVALUATIONS = 3, 40, 60
 SUMMARY = 3.0
