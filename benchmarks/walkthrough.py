@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,16 +70,21 @@ def commands(page: str) -> list[str]:
     return [line.removeprefix("$ ") for line in page.splitlines() if line.startswith("$ ")]
 
 
-def run(command: str, folder: Path) -> Done:
-    """Run one command of the page in a folder."""
-    program, *arguments = shlex.split(command)
-    assert program == "streamgp", command
-    place = os.pathsep.join([str(PAGE.parents[1]), os.environ.get("PYTHONPATH", "")])
+def run(command: str, folder: Path, program: Path | None = None) -> Done:
+    """Run one command of the page in a folder, by an installed program or by the sources here."""
+    first, *arguments = shlex.split(command)
+    assert first == "streamgp", command
+    called, place = (
+        [sys.executable, "-m", "streamgp"],
+        [str(PAGE.parents[1]), os.environ.get("PYTHONPATH", "")],
+    )
+    if program is not None:
+        called, place = [str(program.absolute())], []
     begun, used = time.perf_counter(), _cpu_seconds()
     done = subprocess.run(
-        [sys.executable, "-m", "streamgp", *arguments],
+        [*called, *arguments],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": place},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(place)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -115,13 +121,18 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=3_000_000 - NEW_ROWS)
     parser.add_argument("--data", type=Path, help="folder of the data sets")
     parser.add_argument("--write", action="store_true", help="write the transcript into the page")
+    parser.add_argument("--program", type=Path, help="an installed streamgp (default: the sources here)")
+    parser.add_argument("--folder", type=Path, help="an empty folder for the files, which stay there")
     options = parser.parse_args()
     page = PAGE.read_text()
-    with tempfile.TemporaryDirectory(prefix="walkthrough-") as folder:
+    if options.folder:
+        options.folder.mkdir(parents=True)
+    place = nullcontext(options.folder) if options.folder else tempfile.TemporaryDirectory()
+    with place as folder:
         write_tables(Path(folder), options.rows, options.data)
         transcript = []
         for command in commands(page):
-            done = run(command, Path(folder))
+            done = run(command, Path(folder), options.program)
             transcript.append(done)
             print(f"$ {command}\n{done.printed}")
             print(f"[{done.seconds:.1f} s, {done.cpu_seconds:.1f} CPU s]", flush=True)

@@ -66,6 +66,8 @@ class FITC:
         Sweeps end when tilted moments and posterior agree as closely as this.
     most_sweeps : int
         Sweeps over all rows at most.
+    virtual_rows : bool
+        With a selection that has ``virtual``: transformations of the selected rows are rows of inference too.
     """
 
     residual: float | Literal["auto"] = "auto"
@@ -73,6 +75,7 @@ class FITC:
     learn_inducing: bool | Literal["auto"] = "auto"
     tolerance: float = 1e-3
     most_sweeps: int = 60
+    virtual_rows: bool = False
 
     calibrate: ClassVar[bool] = True  # as far as a selection of inducing inputs asks
     sees_all_rows: ClassVar[bool] = True

@@ -19,10 +19,13 @@ def rows_that_fit(problem: Problem, draft: Draft, precision: str) -> int:
 
 
 def held_sample(
-    problem: Problem, basis: Basis, size: int, *, as_they_are: bool = False
+    problem: Problem, basis: Basis, size: int, *, after: int = 0, as_they_are: bool = False
 ) -> tuple[HeldRows, ...]:
-    """Whitened rows of the sample; they stand for all rows, unless they are all and count as they are."""
-    sample, chosen = problem.sample, np.sort(problem.sample_order(size))
+    """Whitened rows of the sample; they stand for all rows, unless they are all and count as they are.
+
+    ``after``: not the first ones in the order of their keys, but those after so many.
+    """
+    sample, chosen = problem.sample, np.sort(problem.sample_order(after + size)[after:])
     encoded = sample.targets[chosen]
     weights = problem.weights.of_rows(sample.rows[chosen], encoded)
     if not as_they_are:

@@ -15,6 +15,7 @@ from streamgp.training.group import group_rows
 from streamgp.training.infer.active import propagate_actives
 from streamgp.training.infer.all_rows import sweep_all_rows
 from streamgp.training.infer.approximation import choose_approximation
+from streamgp.training.infer.extra_rows import over_extra_rows
 from streamgp.training.infer.joint import sweep_joint_classes
 from streamgp.training.infer.local import sweep_local_blocks
 from streamgp.training.infer.means import find_first_means
@@ -37,7 +38,7 @@ from streamgp.training.select.multiway import select_multiway
 from streamgp.training.select.printed import add_bias_variance, select_printed
 from streamgp.training.select.virtual import select_again
 from streamgp.training.select.watch import Watching
-from streamgp.training.stage import Recipe
+from streamgp.training.stage import Recipe, Stage
 
 Compose = Callable[[Choices], Recipe]
 
@@ -69,6 +70,10 @@ def _by_criterion(choices: Choices) -> Recipe:
     return choose_start(selection, choices.starts), rounds
 
 
+def _by_judges(choices: Choices) -> Recipe:
+    return (judge_kernels(choices.starts, choices.default_kernel, choices.multiway),)
+
+
 def _by_evidence(choices: Choices) -> Recipe:
     return (climb_starts(choices.sizes, choices.starts),)
 
@@ -80,10 +85,6 @@ def _by_blocks(choices: Choices) -> Recipe:
 def _by_evidence_and_centres(choices: Choices) -> Recipe:
     # Active rows are chosen by the kernel that is learned in full.
     return (*_by_evidence(choices), refine_with_centres(choices.sizes))
-
-
-def _by_judges(choices: Choices) -> Recipe:
-    return (judge_kernels(choices.starts, choices.default_kernel),)
 
 
 def _by_joint_evidence(choices: Choices) -> Recipe:
@@ -106,6 +107,7 @@ def _refine_by_all_rows(choices: Choices) -> Recipe:
 JOINTLY: dict[str, Compose] = {"none": _nothing, "joint evidence": _by_joint_evidence}
 BEFORE: dict[str, Compose] = dict.fromkeys(("constant", "hybrid", "exact"), _by_criterion)
 BEFORE_ACTIVE = BEFORE | {"evidence": _by_evidence_and_centres}
+BEFORE_MULTIWAY = BEFORE_ACTIVE | {"judged": _by_judges}
 BEFORE_INDUCING = BEFORE | {"evidence": _by_evidence, "passes": _by_evidence}
 BEFORE_BLOCKS = BEFORE_INDUCING | {"blocks": _by_blocks}
 AFTER_INDUCING: dict[str, Compose] = {"evidence": _refine, "passes": _refine_by_all_rows}
@@ -178,6 +180,11 @@ def _with_active_set(choices: Choices) -> Recipe:
     )
 
 
+def _sweep(choices: Choices) -> Stage:
+    sweeps = sweep_all_rows(choices.inference)
+    return over_extra_rows(choices.selection.virtual, sweeps) if choices.inference.virtual_rows else sweeps
+
+
 def _over_all_rows(choices: Choices) -> Recipe:
     inference = choices.inference
     return (
@@ -186,7 +193,7 @@ def _over_all_rows(choices: Choices) -> Recipe:
         *AFTER_INDUCING.get(choices.learning, _nothing)(choices),
         choose_approximation(inference, refit=choices.learning != "none"),
         *((find_first_means(),) if choices.means_first else ()),
-        sweep_all_rows(inference),
+        _sweep(choices),
         *_combine(choices),
     )
 
@@ -244,8 +251,8 @@ def _jointly(choices: Choices) -> Recipe:
 
 
 def _multiway(choices: Choices) -> Recipe:
-    # The paper has no criterion for several classes: the kernel is learned by each of them against the rest.
-    learned = BEFORE_ACTIVE.get(choices.learning, _nothing)(choices)
+    # The paper has no criterion for several classes: rows held out judge, or each class against the rest.
+    learned = BEFORE_MULTIWAY.get(choices.learning, _nothing)(choices)
     return *learned, select_multiway(choices.selection, choices.multiway)
 
 

@@ -21,7 +21,6 @@ from streamgp.likelihoods import Logit, MultivariateProbit, Probit, Softmax
 from streamgp.persistence import CheckpointFolder
 from streamgp.settings import FITC
 from streamgp.training.infer import joint as joint_sweeps
-from streamgp.training.infer import mode
 from tests.reference.joint_ep_dense import joint_ep
 from tests.training.test_fitc import same_bits
 
@@ -324,29 +323,6 @@ def test_heads_of_one_class_each_are_combined_as_far_as_held_out_rows_gain(tmp_p
     assert bool(predictive.combination) == (how["selection"] == "ivm")
     again.model_ = replace(again.model_, predictive=replace(predictive, combination=()))
     assert score.log_loss <= again.evaluate_stream(new).log_loss
-
-
-def test_parts_of_a_large_store_lead_nearer_to_the_mode_than_a_sample(make_store, monkeypatch):
-    X, y = sectors(12_000)
-    order = np.argsort(y, kind="stable")  # sorted by class: every part must come from all over the store
-    store = make_store(X[order], y[order], chunk_rows=100)
-    settings = {**FIXED, "n_active": 60, "memory_budget": "4MiB", "validation": False}
-
-    def passes_and_value(part_rows, most_sweeps):
-        monkeypatch.setattr(mode, "PART_ROWS", part_rows)
-        inference = FITC(tolerance=1e-7, most_sweeps=most_sweeps)
-        entry = streamgp.fit_stream(store, inference=inference, **settings).history_[-2]
-        return entry["passes"], entry["log_posterior"]
-
-    monkeypatch.setattr(mode, "SAMPLE_ROWS", 500)
-    _, best = passes_and_value(10**9, 300)
-    with pytest.warns(NumericsWarning, match="the mode was not found"):
-        _, from_sample = passes_and_value(10**9, 1)
-    with pytest.warns(NumericsWarning, match="the mode was not found"):
-        passes, from_parts = passes_and_value(500, 1)
-    assert best - from_parts < 0.75 * (best - from_sample)
-    assert passes > 1
-    assert passes_and_value(500, 300)[1] == pytest.approx(best, rel=1e-6)
 
 
 def test_a_sweep_of_rows_that_matter_changes_moments_as_a_sweep_of_all_rows_does():

@@ -7,7 +7,7 @@ never whitened; rows that fit into memory are whitened once and then met as ofte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -232,15 +232,21 @@ def _held_sums(
     return reduce(merge_modes, map(one, rows) if pool is None else pool.map(one, rows))
 
 
-def mode_scale(rows: Sequence[HeldRows], terms: PointTerms, weights: FloatArray) -> FloatArray:
+def mode_scale(
+    rows: Sequence[HeldRows],
+    terms: PointTerms,
+    weights: FloatArray,
+    of_functions: Callable[..., FloatArray] = np.mean,
+) -> FloatArray:
     """R, upper triangular: with U = R Z the problem is round, where rows like these decide about it.
 
-    R Rᵀ = (1 + Σ ω h w wᵀ)⁻¹,  h the mean curvature of a row's functions
+    R Rᵀ = (1 + Σ ω h w wᵀ)⁻¹,  h the mean (or, for steps without a line search, largest) curvature of a row's
+    functions
     Shapes: weights U (m, k) → (m, m).  Cost: n m² + m³ flops.
     """
     matrix = np.eye(len(weights))
     for block in rows:
         latent = block.whitened @ weights.astype(block.dtype)
-        curvature = block.weights * terms(block.encoded, latent).curvature.mean(axis=1)
+        curvature = block.weights * of_functions(terms(block.encoded, latent).curvature, axis=1)
         matrix += weighted_moments(block.whitened, curvature)
     return inverse_factor(matrix)

@@ -31,7 +31,12 @@ def resolve(settings: FitSettings, traits: Traits) -> Choices:
     selection, choices = settings.selection, _settled(settings, traits)
     if settings.multiclass == "joint" and not settings.inference.sees_all_rows:
         return replace(
-            choices, likelihoods=(), multiway=choices.likelihoods[0], likelihood=None, validation=False
+            choices,
+            learning="judged" if settings.learning is True else choices.learning,
+            likelihoods=(),
+            multiway=choices.likelihoods[0],
+            likelihood=None,
+            validation=False,
         )
     if isinstance(selection, IVM2003 | IVM2006):
         return printed_ivm(settings, traits, choices)
