@@ -356,7 +356,7 @@ def test_sweeps_of_rows_that_matter_end_where_those_of_all_rows_do(monkeypatch):
     X, y = sectors(800)
     settings = {
         **FIXED,
-        "inference": FITC(residual=0.5, tolerance=1e-7),
+        "inference": FITC(residual=0.5, tolerance=1e-6),
         "n_active": 30,
         "precision": "float64",
     }

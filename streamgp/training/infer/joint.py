@@ -28,6 +28,8 @@ from streamgp.training.sweeps import Sweeps, sum_over_rows, warn_of_no_convergen
 
 LEAST_PRECISION = 1e-2
 """Rows whose sites all have less precision matter to no class: most sweeps leave them out."""
+MOST_PARTIAL = 2
+"""Sweeps in a row that leave rows out."""
 MOST_SHARE = 0.7
 """Share of the rows that matter above which sweeps are of all rows."""
 
@@ -35,17 +37,17 @@ MOST_SHARE = 0.7
 @record
 @dataclass(frozen=True)
 class Turn:
-    """What the next sweep is: of the rows that matter alone or of all; and whether the former pays."""
+    """How many sweeps in a row, the next included, are of the rows that matter alone; whether that pays."""
 
-    partial: bool = False
+    partial: int = 0
     pays: bool = True
 
 
 def sweep_joint_classes(settings: FITC) -> Stage:
     """One pass a step: sites at the mode, then sweeps until all classes have converged.
 
-    After one sweep of all rows those that matter are swept alone until they have converged, and then all
-    again: converged is what a sweep of all rows finds converged.
+    Between sweeps of all rows are some of those that matter alone: converged is what a sweep of all rows
+    finds converged.
     """
 
     def step(
@@ -55,7 +57,7 @@ def sweep_joint_classes(settings: FITC) -> Stage:
         if is_first:
             sweeps = _around_the_mode(problem, draft, settings)
         else:
-            sweeps, swept = _swept(problem, draft, settings, partial=own.partial)
+            sweeps, swept = _swept(problem, draft, settings, partial=own.partial > 0)
         told = {
             "n_active": draft.sizes,
             "sweep": sweeps.n_sweeps,
@@ -83,8 +85,8 @@ def _turn(own: Turn, sweeps: Sweeps, share: float, settings: FITC) -> Turn:
     """The next sweep after one of such a share of the rows: the last that is allowed is of all of them."""
     pays = own.pays and not (own.partial and share > MOST_SHARE)
     settled = own.partial and sweeps.converged
-    enough = 1 <= sweeps.n_sweeps < settings.most_sweeps - 1
-    return Turn(pays and enough and not settled, pays)
+    goes_on = 1 <= sweeps.n_sweeps < settings.most_sweeps - 1 and own.partial < MOST_PARTIAL
+    return Turn(own.partial + 1 if pays and goes_on and not settled else 0, pays)
 
 
 def _around_the_mode(problem: Problem, draft: Draft, settings: FITC) -> Sweeps:
