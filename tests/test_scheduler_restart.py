@@ -20,7 +20,7 @@ import asyncio, sys
 from distributed import Scheduler
 
 async def main():
-    async with Scheduler(host="127.0.0.1", port=int(sys.argv[1]), dashboard=False) as scheduler:
+    async with Scheduler(host="127.0.0.1", port=int(sys.argv[1]), dashboard=False, dashboard_address="127.0.0.1:0") as scheduler:
         print("up", flush=True)
         await scheduler.finished()
 
