@@ -19,7 +19,9 @@ from streamgp import StreamGPClassifier
 
 ROOT = Path(__file__).parents[1]
 SMOKE = {
+    "benchmarks.limits.codecs": "--rows 600 --features 3 --chunk-rows 200 --repeats 1 --codecs zstd",
     "benchmarks.limits.ep_robustness": "--problems 4",
+    "benchmarks.limits.cores": "--rows 4096 --features 3 --active 16 --repeats 1 --fit-rows 1000",
     "benchmarks.limits.fitc_convergence": "--synthetic --sets crabs usps4 --inducing 10",
     "benchmarks.limits.fitc_sweep": "--rows 64 --features 3 --inducing 16 --repeats 1",
     "benchmarks.limits.likelihood_sites": "--rows 40 --classes 3 --repeats 1",
@@ -51,15 +53,23 @@ SMOKE = {
     "benchmarks.papers.virtual_rows": "--synthetic --rows 150 --active 20 --methods ivm pass",
     "benchmarks.robustness.files": "--mutations 10",
     "benchmarks.defaults": "--cases plain --rows 40",
+    "benchmarks.defaults.shared_sets": "--synthetic --sets ripley_synth",
     "benchmarks.peers": "--synthetic --sets usps4 uci_kin40k --methods LightGBM SVM --rows 100",
     "benchmarks.peers.default": "--synthetic --sets uci_kin40k",
+    "benchmarks.peers.reliability": "--synthetic --set usps4 --methods LightGBM --rows 100",
+    "benchmarks.scale.headline": "--synthetic --rows 500 --active 10 --peers --no-cap",
+    "benchmarks.scale.headline_flights": "--synthetic --rows 600 --splits last --methods inducing --active 9",
+    "benchmarks.scale.headline_teacher": "--rows 1000 --active 20 --test-rows 500 --no-cap",
     "benchmarks.scale.ingest": "--rows 3000 --shuffle",
     "benchmarks.scale.ivm_scaling": "--rows 2000 --active 20 40 --features 5 --test-rows 500",
+    "benchmarks.scale.joint_classes": "--rows 300 --classes 3 4 --active 10",
+    "benchmarks.scale.laws": "--laws rows --rows 1000 2000 --at-active 20 --at-features 3",
     "benchmarks.scale.local_flights": "--synthetic --fold --rows 600 --inducing 20 --block-rows 200",
     "benchmarks.scale.local_scale": "--rows 1500 --inducing 20 --block-rows 300 --test-rows 200",
     "benchmarks.scale.pass_sweep": "--rows 40000 --features 5 --active 20 --memory-budget 32MiB",
 }
 NOT_RUN = {
+    "benchmarks.scale.cluster": "starts clusters; tests/passes/test_workers.py does so in small",
     "benchmarks.robustness.disk": "mounts; tests/test_faults.py calls it where that is allowed",
     "benchmarks.robustness.kills": "forks; tests/test_kills.py runs it as a command",
     "benchmarks.robustness.memory": "measures processes; tests/test_memory_budget.py does so in small",

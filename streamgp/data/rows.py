@@ -14,19 +14,14 @@ from zarr.abc.store import Store as ZarrStore
 from zarr.storage import ZipStore
 
 from streamgp.arrays import Array
-from streamgp.data.columns import (
-    Column,
-    DaskColumn,
-    NumpyColumn,
-    as_column,
-    as_stacked_column,
-    check_numeric,
-)
+from streamgp.data.columns import Column, DaskColumn, NumpyColumn
 from streamgp.data.labels import plain_labels
-from streamgp.data.lazy import is_dataset, is_lazy, variable
+from streamgp.data.lazy import column_names, is_dataset, is_lazy, variable
+from streamgp.data.memory import refuse_raw_columns
 from streamgp.data.missing import Absent, refuse_lost_chunks
 from streamgp.data.targets import NoLabel
-from streamgp.errors import ArrayNotFoundError, StoreError, UnsupportedDtypeError
+from streamgp.data.wrap import as_column, as_stacked_column, check_numeric, refuse_long
+from streamgp.errors import ArrayNotFoundError, ParameterError, StoreError, UnsupportedDtypeError
 
 COMPLETE = "streamgp_complete"
 """Attribute of a group: every chunk of its arrays was written, so one that is absent was lost."""
@@ -111,8 +106,15 @@ class Rows:
         return self.feature_bytes() + targets
 
     def chunk_bytes(self) -> int:
-        """Bytes of one storage chunk of the features, decoded."""
-        return min(self.features.chunk_rows, self.n_rows) * self.feature_bytes()
+        """Bytes of one storage chunk of the features, decoded; of targets where they have larger ones.
+
+        A chunk that is longer than its array is stored, and decoded, in full.
+        """
+        own = self.features.chunk_bytes
+        if self.targets is None:
+            return own
+        beside = min(self.features.chunk_rows, self.n_rows) * self.targets.dtype.itemsize
+        return own + max(0, self.targets.chunk_bytes - beside)
 
     def cut(self, span_rows: int) -> Rows:
         """The same rows in spans of at least ``span_rows`` rows, rounded down to whole storage chunks."""
@@ -157,21 +159,23 @@ def open_rows(
     written_completely = False
     names, recipe = None, None
     targets: Any = None
-    name = x if isinstance(x, str) else ", ".join(x)
+    name = x if isinstance(x, str) else _joined(x)
     if isinstance(store, tuple | list) and len(store) == 2:
+        refuse_raw_columns(store[0])
         features, targets = as_column(store[0], name), None if y is None else store[1]
-        names = getattr(store[0], "columns", None)
+        names = column_names(store[0])
     elif isinstance(store, str | os.PathLike | zarr.Group | ZarrStore) or is_dataset(store):
         group = store if is_dataset(store) else _open_group(store)
         written_completely = bool(group.attrs.get(COMPLETE, False))
         if isinstance(x, str):
             features = as_column(_member(group, x), x)
             names, recipe = group.attrs.get(FEATURE_NAMES), group.attrs.get(RECIPE)
+            names = column_names(group[x]) if names is None and is_dataset(group) else names
         else:
             features, names = as_stacked_column([_member(group, each) for each in x], list(x)), x
         targets = None if y is None else _member(group, y)
     elif y is None and (hasattr(store, "shape") or is_lazy(store)):
-        features = as_column(store, name)
+        features, names = as_column(store, name), column_names(store)
     else:
         raise StoreError(
             f"cannot read rows from {type(store).__name__}: give a path or URL of a Zarr group, a "
@@ -188,6 +192,13 @@ def open_rows(
         _checked_names(names, features),
         recipe,
     )
+
+
+def _joined(names: Any) -> str:
+    """Names of arrays of one column each, for messages."""
+    if isinstance(names, list | tuple) and names and all(isinstance(name, str) for name in names):
+        return ", ".join(names)
+    raise ParameterError(f"x must be the name of an array, or a list of names of one or more, not {names!r}")
 
 
 def _target_column(targets: Any, name: str, no_label: NoLabel | None) -> Column:
@@ -229,7 +240,13 @@ def _checked_names(names: Any, features: Column) -> tuple[str, ...] | None:
 def _member(group: Any, name: str) -> Any:
     if is_dataset(group):
         return variable(group, name)
-    member = group.get(name)
+    try:
+        member = group.get(name)
+    except (ValueError, TypeError, KeyError) as error:
+        raise StoreError(
+            f"the metadata of array {name!r} cannot be read ({type(error).__name__}: {error}): restore its "
+            f"zarr.json (or .zarray)"
+        ) from error
     if isinstance(member, zarr.Array):
         return member
     there = ", ".join(sorted(repr(key) for key in group.array_keys())) or "none"
@@ -251,12 +268,17 @@ def _check(features: Column, targets: Column | None) -> None:
     if targets is None:
         return
     if len(targets.shape) != 1:
-        raise StoreError(f"array {targets.name!r} has shape {targets.shape}; targets need one axis: rows")
+        one = "take" if targets.shape[1:] == (1,) else "choose one column, such as"
+        raise StoreError(
+            f"array {targets.name!r} has shape {targets.shape}; targets need one axis, rows: {one} "
+            f"{targets.name}[:, 0]"
+        )
     if targets.dtype.kind not in "iufbUST":
         raise UnsupportedDtypeError(
             f"array {targets.name!r} has dtype {targets.dtype}; targets must be integers, booleans, strings "
             f"or real floating-point numbers"
         )
+    refuse_long(targets)
     if targets.shape[0] != features.shape[0]:
         raise StoreError(
             f"{features.name!r} has {features.shape[0]} rows, but {targets.name!r} has {targets.shape[0]}"

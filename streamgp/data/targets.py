@@ -116,7 +116,15 @@ Targets = ClassTargets | RealTargets
 
 
 def as_labels(targets: Array) -> Array:
-    """Labels in a type that sorts and compares: variable-length strings become fixed-width ones."""
+    """Labels in a type that sorts and compares: bytes and strings become fixed-width ones."""
+    if targets.dtype.kind == "S":
+        try:
+            return np.strings.decode(targets, "utf-8")
+        except UnicodeDecodeError as error:
+            raise TargetError(
+                f"a label of bytes, {error.object!r}, is no text in UTF-8: convert the labels to strings or "
+                f"numbers"
+            ) from error
     if targets.dtype.kind == "T":
         width = int(np.strings.str_len(targets).max(initial=1))
         return targets.astype(f"U{width}")
@@ -154,7 +162,7 @@ def class_targets(
     if len(counts) < 2:
         found = f"all labels are {next(iter(counts))!r}" if counts else "no row has a label"
         raise TargetError(f"classification needs at least two classes, but {found}")
-    return ClassTargets(np.array(sorted(counts), dtype=None if dtype.kind == "T" else dtype), no_label)
+    return ClassTargets(np.array(sorted(counts), dtype=None if dtype.kind in "ST" else dtype), no_label)
 
 
 def real_targets(mean: float, variance: float) -> RealTargets:

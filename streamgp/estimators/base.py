@@ -87,11 +87,12 @@ class StreamGPEstimator(StreamGPParameters):
         """Fit to a Zarr group (path, URL, group, Zarr store), an ``xarray.Dataset`` or a pair of arrays.
 
         All are read chunk by chunk. ``x`` is the name of one array, or a list of arrays of one column each.
-        ``sample_weight``, one number a row, in memory: with "fitc" and "local" a row of weight 2 counts as
-        two equal rows do. With "adf" and "ep" (after "ivm" or "random") its site is raised to that power, and
-        it competes for the active set accordingly; their kernel is learned from all rows of positive weight
-        alike. Chunks that must have been lost are refused; ``allow_missing_chunks`` reads them as the fill
-        value.
+        ``sample_weight`` is an array in memory with one number a row. With "fitc" and "local" a row of weight
+        2 counts as two equal rows do. With "adf" and "ep" the weight acts on the row's site, and on how it
+        competes for the active set: "ivm" weighs what the row would teach, "pass" and "fpass" take its
+        probability to that power. Their kernel is learned from all rows of positive weight alike.
+
+        Chunks that must have been lost are refused; ``allow_missing_chunks`` reads them as the fill value.
         """
         return self._fit(store, x, y, sample_weight, allow_missing_chunks=allow_missing_chunks)
 

@@ -18,7 +18,7 @@ from streamgp.data.lazy import is_lazy
 from streamgp.data.rows import Names, Store
 from streamgp.errors import ParameterError
 from streamgp.estimators.base import StreamGPEstimator
-from streamgp.estimators.inputs import by_block, lazily
+from streamgp.estimators.inputs import by_block, lazily, refuse_other_than_numbers
 from streamgp.estimators.partial import known_classes
 from streamgp.estimators.passes import evaluate, marginals, write
 from streamgp.passes import ClassEvaluation
@@ -38,28 +38,31 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
     task = "classification"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to arrays in memory, or to Dask arrays; ``sample_weight`` as for :meth:`fit_stream`.
+        """Fit to arrays or data frames, in memory or of Dask; ``sample_weight`` as for :meth:`fit_stream`.
 
         With ``likelihood=NullCategory()`` rows may have no label: NaN, None, masked, or as ``missing`` says.
         """
         names = None
         if not is_lazy(X):
+            refuse_other_than_numbers(X)
             X, y = _validated(self, X, y)
             names = getattr(self, "feature_names_in_", None)
         self._fit((X, y), "X", "y", sample_weight, names=names)
         return self if is_lazy(X) else self._remember_active(X, y)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn a batch of rows in memory beside those of earlier batches.
+        """Learn a batch of rows, in memory, together with those of earlier batches.
 
-        The model is the one that ``fit`` would make of all rows so far, as long as they fit into an eighth of
-        ``memory_budget``; beyond, active rows and a random part of the others, each with the weight of those
-        that it stands for, are what is remembered. New rows compete with them for the active set. After a
-        ``fit`` in memory only its active rows are remembered; a store is for ``fit_stream``, all of it.
+        As long as all rows so far fit into an eighth of ``memory_budget``, this gives exactly the model that
+        ``fit`` would make of all of them. Beyond that, the active rows are remembered and a random part of
+        the others, each with the weight of the rows that it stands for; new rows compete with them for the
+        active set. After a ``fit`` in memory only its active rows are remembered. Rows of a store need no
+        batches: ``fit_stream`` takes all of it.
         ``classes`` are all labels that will ever be met; the first batch must show each of them.
         """
         if no_label_of(self.likelihood) is not None:
             raise ParameterError("partial_fit is for rows with labels: leave the likelihood out, or use fit")
+        refuse_other_than_numbers(X)
         X, y = validate_data(self, X, _unmasked(y), dtype="numeric", reset=not hasattr(self, "model_"))
         check_classification_targets(y)
         y = plain_labels(y)
@@ -79,7 +82,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         """
         X = lazily(self, X)
         if isinstance(X, dask.array.Array):
-            return by_block(self, self.predict, X, self.classes_.dtype)
+            return by_block(self, "predict", X, self.classes_.dtype)
         if self._predictive.decides_by_mean:
             positive = self._predictive.is_positive(marginals(self, X, with_variance=False))
             return self.classes_[positive.astype(np.intp)]
@@ -90,7 +93,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         """Probability of every class, in the order of ``classes_``; a Dask array for a Dask array."""
         X = lazily(self, X)
         if isinstance(X, dask.array.Array):
-            return by_block(self, self.predict_proba, X, np.dtype(np.float64), len(self.classes_))
+            return by_block(self, "predict_proba", X, np.dtype(np.float64), len(self.classes_))
         return np.exp(self._predictive.log_probabilities(marginals(self, X)))
 
     def decision_function(self, X: Any) -> Any:
@@ -103,7 +106,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         if isinstance(X, dask.array.Array):
             n_classes = self._predictive.n_classes
             columns = None if n_classes == 2 else n_classes
-            return by_block(self, self.decision_function, X, np.dtype(np.float64), columns)
+            return by_block(self, "decision_function", X, np.dtype(np.float64), columns)
         log_probabilities = self._predictive.log_probabilities(marginals(self, X))
         if log_probabilities.shape[1] > 2:
             return log_probabilities
@@ -120,10 +123,13 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
     ) -> None:
         """Write ``label`` (a class number) and ``probability`` of every row to a new Zarr group.
 
-        The group's attribute ``classes`` names the classes in the order of their numbers. A run that was
-        killed goes on where it was. ``on_bad_rows``: what becomes of rows with NaN, infinity or numbers
-        beyond float32: "raise" names the first, "nan" writes NaN, label -1, and their number as the
-        attribute ``streamgp_bad_rows``.
+        The group's attribute ``classes`` names the classes in the order of their numbers. A path that ends in
+        .parquet or .csv becomes a table instead, with the label and a column ``p_<class>`` for each class.
+        A run to a group that was killed goes on where it was.
+
+        ``on_bad_rows`` says what becomes of rows with NaN, infinity or numbers beyond float32: "raise" names
+        the first of them; "nan" writes NaN and label -1, and their number as the attribute
+        ``streamgp_bad_rows``.
         """
         n_classes = self._predictive.n_classes
         columns = {

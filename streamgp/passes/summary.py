@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,6 +55,26 @@ class Moments:
         return self.deviations / self.count
 
 
+class TargetRange(NamedTuple):
+    """Lowest and highest target, and between which most lie: 98 % of a block, in some block."""
+
+    lowest: float
+    low: float
+    high: float
+    highest: float
+
+    @staticmethod
+    def of(targets: Array) -> TargetRange:
+        """Range of a block."""
+        low, high = np.quantile(targets, [0.01, 0.99], method="nearest")
+        return TargetRange(float(targets.min()), float(low), float(high), float(targets.max()))
+
+    def merged(self, later: TargetRange) -> TargetRange:
+        """Range of both."""
+        lows, highs = zip(self[:2], later[:2], strict=True), zip(self[2:], later[2:], strict=True)
+        return TargetRange(*(min(pair) for pair in lows), *(max(pair) for pair in highs))
+
+
 @dataclass(frozen=True, eq=False)
 class Summary:
     """What pass 0 found.
@@ -63,6 +83,7 @@ class Summary:
     not counted. ``first_bad`` is the first value that is not finite: (row, column, value), column None for a
     target. ``checksums`` are those of features and targets; ``targets_at_fill`` counts the targets that equal
     what an absent chunk reads as. ``unlabelled`` counts rows without a label, which ``labels`` leaves out.
+    ``target_range``: of targets that are numbers.
     """
 
     features: Moments
@@ -74,6 +95,7 @@ class Summary:
     checksums: tuple[int, int] = (0, 0)
     targets_at_fill: int = 0
     unlabelled: int = 0
+    target_range: TargetRange | None = None
 
     @property
     def n_rows(self) -> int:
@@ -109,7 +131,7 @@ class Summarize(Visitor[Summary]):
     def visit(self, block: Block) -> Summary:
         """Summary of one block."""
         features, targets = block.features, block.targets
-        target_moments, labels = None, {}
+        target_moments, target_range, labels = None, None, {}
         target_checksum = at_fill = unlabelled = 0
         bad = _first_bad(features, block.start)
         if targets is not None:
@@ -121,7 +143,9 @@ class Summarize(Visitor[Summary]):
             if targets.dtype.kind in "iufb":
                 found = (bad, _first_bad(targets[:, None], block.start, target=True))
                 bad = min((place for place in found if place), key=lambda place: place[0], default=None)
-                target_moments = Moments.of(targets[:, None]) if len(targets) else None
+                if len(targets):
+                    target_moments = Moments.of(targets[:, None])
+                    target_range = None if targets.dtype.kind == "b" else TargetRange.of(targets)
             if self.count_labels:
                 values, counts = np.unique(as_labels(targets), return_counts=True)
                 counted = zip(values.tolist(), counts.tolist(), strict=True)
@@ -137,6 +161,7 @@ class Summarize(Visitor[Summary]):
             (rows_checksum(features, block.start), target_checksum),
             at_fill,
             unlabelled,
+            target_range,
         )
 
     def merge(self, earlier: Summary, later: Summary) -> Summary:
@@ -161,6 +186,7 @@ class Summarize(Visitor[Summary]):
             ),
             earlier.targets_at_fill + later.targets_at_fill,
             earlier.unlabelled + later.unlabelled,
+            earlier.target_range and later.target_range and earlier.target_range.merged(later.target_range),
         )
 
 

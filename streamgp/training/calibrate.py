@@ -23,7 +23,7 @@ from streamgp.posterior.calibration import (
 )
 from streamgp.posterior.predictive import ClassPredictive
 from streamgp.training.heads import snapshot_of
-from streamgp.training.judge import is_better, marginals_in_memory
+from streamgp.training.judge import is_better, marginals_in_memory, unconditional_log_density
 from streamgp.training.left_out_points import LeftOutPoints, left_out_points
 from streamgp.training.local import LocalSweeps, block_store, left_out_blocks
 from streamgp.training.problem import Problem
@@ -46,13 +46,18 @@ def _calibrated(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
     rows, features = sample.rows[chosen], sample.features[chosen]
     weights = problem.sample_weights(sample.targets[chosen])
     weights *= problem.weights.of_rows(rows, sample.targets[chosen])
-    calibrations = []
+    calibrations, baselines = [], []
     for head, (active, likelihood) in enumerate(zip(draft.actives, draft.likelihoods, strict=True)):
         targets = problem.head_targets(sample.targets[chosen], head)
         mean, variance = left_out(problem, draft.kernel, active, rows, features)
         calibrations.append(calibrate(likelihood.of_labels, targets, mean, variance, weights))
-    density = float(np.mean([calibration.log_density for calibration in calibrations]))
-    return replace(draft, calibrations=tuple(calibrations)), {"left_out_log_density": density}
+        baselines.append(unconditional_log_density(problem, targets, weights))
+    told = {
+        "rows": len(rows),
+        "left_out_log_density": float(np.mean([calibration.log_density for calibration in calibrations])),
+        "left_out_baseline": float(np.mean(baselines)),
+    }
+    return replace(draft, calibrations=tuple(calibrations)), told
 
 
 def combination() -> Stage:
@@ -153,6 +158,7 @@ def _locally_calibrated(problem: Problem, draft: Draft) -> tuple[Draft, dict[str
     told = {
         "rows": len(found.targets),
         "left_out_log_density": float(np.mean([calibration.log_density for calibration in calibrations])),
+        "left_out_baseline": unconditional_log_density(problem, found.targets, weights),
     }
     return replace(draft, calibrations=calibrations, likelihoods=likelihoods), told
 

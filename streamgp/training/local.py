@@ -156,7 +156,7 @@ def left_out_blocks(problem: Problem, snapshot: LocalSnapshot, most_rows: int) -
 
 
 def _left_out_block(snapshot: LocalSnapshot, block: int) -> list[LeftOutRows]:
-    mean, variance, numbers = snapshot.cavities(block)
+    mean, variance, numbers = snapshot.left_out(block)
     targets = snapshot.store.read("targets", int(snapshot.table.starts[block]), len(numbers))
     return [LeftOutRows(numbers, targets, mean, variance)]
 

@@ -192,6 +192,7 @@ def draw_sample(
     named = np.setdiff1d(named, weightless)
     kept = named[smallest(keys(named), most)]
     held_out = stratified_quotas(labelled, min(share, size // 4 if size < counts.sum() else share))
+    held_out = np.minimum(held_out, np.maximum(counts - 1, 0))  # a class whose only row judges is not learned
     quotas = np.minimum(counts, held_out + stratified_quotas(counts, size, least_share=0.25))
     visitor = PickRows(
         keys,

@@ -58,10 +58,12 @@ def _with_unlabelled(prepared: Prepared, weights: FloatArray) -> FloatArray:
 def _checked(weights: FloatArray | None, n_rows: int) -> FloatArray | None:
     if weights is None:
         return None
-    if weights.shape != (n_rows,) or not np.all(np.isfinite(weights) & (weights >= 0.0)):
-        raise ParameterError(
-            f"sample_weight has shape {weights.shape}; it must hold {n_rows} numbers of at least 0, one a row"
-        )
+    wanted = f"it must hold {n_rows} numbers of at least 0, one a row"
+    if weights.shape != (n_rows,):
+        raise ParameterError(f"sample_weight has shape {weights.shape}; {wanted}")
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
+    if bad.size:
+        raise ParameterError(f"sample_weight of row {bad[0]} is {weights[bad[0]]}; {wanted}")
     if not weights.any():
         raise ParameterError("sample_weight is zero for every row: there is nothing to learn from")
     return weights

@@ -9,10 +9,13 @@ from hypothesis import strategies as st
 
 from streamgp.inference import Sites
 from streamgp.inference.inducing.basis import make_basis
-from streamgp.inference.inducing.posterior import head_from_posterior
+from streamgp.inference.inducing.posterior import head_from_posterior, posterior_from_moments
 from streamgp.inference.local.combination import combine, continuous_weights
-from streamgp.inference.local.marginals import kept_cavities
+from streamgp.inference.local.factor import block_moments, factor_block
+from streamgp.inference.local.marginals import head_cavities
 from streamgp.inference.local.prediction import block_head, joined, latent_head, predict_block, predict_means
+from streamgp.inference.local.prior import block_prior, first_rows
+from streamgp.inference.local.workspace import Workspace
 from streamgp.kernels import RBF, Linear, Matern32
 from streamgp.likelihoods import Gaussian, Probit
 from streamgp.posterior import Snapshot
@@ -85,14 +88,32 @@ def test_heads_of_more_rows_than_a_block(fitted, share):
     mean, variance = pic_dense.predict_beside(KERNEL, Z, values, spread, near, new, *near_sites, basis.jitter)
     agree(found.mean, mean, 1e-7)
     agree(found.variance, variance, 1e-7)
-    left_mean, left_variance = kept_cavities(head.marginals, near_sites)
-    for row in (0, 3, len(near) - 1):
-        others = np.arange(len(near)) != row
+
+
+@pytest.mark.parametrize("share", [0.0, 0.25, 1.0])
+def test_rows_left_out_are_those_of_a_model_without_them(fitted, share):
+    """No site of its own anywhere, in the posterior of u neither; all other sites stay."""
+    basis, posterior, sites, X, Z, groups = fitted
+    first, second = members(groups)[:2]
+    rows = np.concatenate([first, second[: round(share * len(second))]])
+    silent = rows[2]
+    sites = Sites(*(np.where(np.arange(len(X)) == silent, 0.0, column) for column in sites))
+    sums = [block_moments(factor_block(block_prior(basis, X[g]), part(sites, g))) for g in members(groups)]
+    posterior = posterior_from_moments(*(np.sum(column, axis=0) for column in zip(*sums, strict=True)))
+    prior = block_prior(basis, X[rows])
+    own = first_rows(prior, len(first))
+    found = head_cavities(
+        factor_block(prior, part(sites, rows)), factor_block(own, part(sites, first)), posterior, Workspace()
+    )
+    for place in (0, 2, 3, len(first) - 1):
+        without = Sites(*(np.where(np.arange(len(X)) == rows[place], 0.0, column) for column in sites))
+        values, spread = pic_dense.inducing_posterior(KERNEL, Z, X, groups, *without, basis.jitter)
+        speak = rows[without.precision[rows] > 0.0]
         mean, variance = pic_dense.predict_beside(
-            KERNEL, Z, values, spread, near[others], near[[row]], *part(near_sites, others), basis.jitter
+            KERNEL, Z, values, spread, X[speak], X[rows[[place]]], *part(without, speak), basis.jitter
         )
-        agree(left_mean[row], mean[0], 1e-7)
-        agree(left_variance[row], variance[0], 1e-7)
+        agree(found.mean[place], mean[0], 1e-7)
+        agree(found.variance[place], variance[0], 1e-7)
 
 
 def test_no_rows_at_all_predict_as_fitc_does(fitted):

@@ -152,3 +152,15 @@ def test_raw_columns_without_a_recipe_say_what_to_do(frame, parquet):
         model.predict_stream(parquet, "never.zarr")
     with pytest.raises(TableError, match=r"not fitted to a store that streamgp\.ingest made"):
         model.predict(str(parquet))
+
+
+def test_a_report_of_raw_columns_moves_times_of_day_and_names_the_target(model, frame, tmp_path):
+    pytest.importorskip(
+        "matplotlib", reason="reports are drawn by matplotlib, which the extra 'report' brings"
+    )
+    model.report(tmp_path / "report.html", frame[:300])
+    text = (tmp_path / "report.html").read_text()
+    assert "<h1>A model of 2 classes: late</h1>" in text
+    assert "Effect of when " in text
+    assert "when day sin on p(" not in text
+    assert "the day<" in text or "the week" in text or "the year<" in text

@@ -45,6 +45,11 @@ def block_prior(basis: Basis, inputs: Array, room: Workspace | None = None) -> B
     return BlockPrior(features, residual)
 
 
+def first_rows(prior: BlockPrior, count: int) -> BlockPrior:
+    """The prior of the first rows alone; R is copied."""
+    return BlockPrior(prior.features[:count], np.ascontiguousarray(prior.residual[:count, :count]))
+
+
 def prior_bytes(kernel: Kernel, rows: int, n_inducing: int, n_features: int) -> int:
     """Upper bound of the bytes that :func:`block_prior` takes, its result included."""
     copies = 8 * rows * n_features

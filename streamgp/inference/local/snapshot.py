@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -16,17 +14,17 @@ from streamgp.data import Standardizer
 from streamgp.inference.inducing.basis import Basis
 from streamgp.inference.inducing.posterior import InducingPosterior
 from streamgp.inference.local.combination import continuous_weights
-from streamgp.inference.local.factor import BlockFactor, factor_block
-from streamgp.inference.local.marginals import block_marginals, kept_cavities
+from streamgp.inference.local.factor import BlockFactor, factor_block, factor_bytes
+from streamgp.inference.local.marginals import cavities_bytes, head_cavities
 from streamgp.inference.local.prediction import (
-    LatentHead,
     head_bytes,
     latent_head,
     predict_bytes,
     predict_residuals,
     residual_rows,
 )
-from streamgp.inference.local.prior import block_prior
+from streamgp.inference.local.prior import block_prior, first_rows, prior_bytes
+from streamgp.inference.local.recent import RecentHeads, WidenedHead
 from streamgp.inference.local.workspace import Workspace
 from streamgp.inference.sites import Sites
 from streamgp.kernels import Kernel, Prepared, kernel_from_json
@@ -43,66 +41,12 @@ ROWS_AT_ONCE = 512
 """New rows that meet a block's factor at a time."""
 
 
-class WidenedHead(NamedTuple):
-    """A block and its halo, ready to predict: inputs (b, p), W features (b, m), one latent head each."""
-
-    inputs: FloatArray
-    features: FloatArray
-    latents: tuple[LatentHead, ...]
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes that it holds."""
-        own = sum(array.nbytes for latent in self.latents for array in latent)
-        return self.inputs.nbytes + self.features.nbytes + own
-
-
-class Cavities(NamedTuple):
+class LeftOut(NamedTuple):
     """Latent moments of a block's own rows, each as if left out, and their row numbers: (b, heads), (b,)."""
 
     mean: FloatArray
     variance: FloatArray
     numbers: IntArray
-
-
-class RecentHeads:
-    """Heads used last, up to so many bytes; one for each process, whatever number of threads."""
-
-    def __init__(self, most_bytes: int) -> None:
-        self._most, self._held = most_bytes, 0
-        self._heads: OrderedDict[int, WidenedHead] = OrderedDict()
-        self._lock = threading.Lock()
-
-    @property
-    def most_bytes(self) -> int:
-        """Bytes that may be held."""
-        return self._most
-
-    def resize(self, most_bytes: int) -> None:
-        """Hold so many bytes from now on."""
-        with self._lock:
-            self._most = most_bytes
-            self._make_room()
-
-    def get(self, block: int) -> WidenedHead | None:
-        """The head of a block if it is held; it counts as used."""
-        with self._lock:
-            if block in self._heads:
-                self._heads.move_to_end(block)
-            return self._heads.get(block)
-
-    def put(self, block: int, head: WidenedHead) -> None:
-        """Hold a head; those used longest ago make room."""
-        with self._lock:
-            if block in self._heads or head.nbytes > self._most:
-                return
-            self._heads[block] = head
-            self._held += head.nbytes
-            self._make_room()
-
-    def _make_room(self) -> None:
-        while self._held > self._most:
-            self._held -= self._heads.popitem(last=False)[1].nbytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,22 +183,25 @@ class LocalSnapshot:
             self.recent.put(block, held)
         return held
 
-    def cavities(self, block: int) -> Cavities:
-        """What a block's own rows are thought to be by all others of its head."""
-        room, own = Workspace(), int(self.table.counts[block])
-        moments = [
-            kept_cavities(block_marginals(factor, posterior, room), factor.sites)
-            for factor, posterior in zip(self._factors(block)[1], self.posteriors, strict=True)
-        ]
-        mean, variance = (np.stack(column, axis=1)[:own] for column in zip(*moments, strict=True))
-        return Cavities(mean, variance, self.store.read("numbers", int(self.table.starts[block]), own))
+    def left_out(self, block: int) -> LeftOut:
+        """What a block's own rows are thought to be by all other rows."""
+        (inputs, sites), room = self._rows(block), Workspace()
+        prior, count = block_prior(self.basis, inputs), int(self.table.counts[block])
+        own, moments = first_rows(prior, count), []
+        for head, posterior in enumerate(self.posteriors):
+            found = sites_of(sites, head)
+            alone = Sites(*(column[:count] for column in found))
+            moments.append(
+                head_cavities(factor_block(prior, found), factor_block(own, alone), posterior, room)
+            )
+        mean, variance = (np.stack(column, axis=1) for column in zip(*moments, strict=True))
+        return LeftOut(mean, variance, self.store.read("numbers", int(self.table.starts[block]), count))
 
     def _factors(self, block: int) -> tuple[FloatArray, list[BlockFactor]]:
         """Inputs of a block and its halo, and one factor for each latent function."""
         inputs, sites = self._rows(block)
         prior = block_prior(self.basis, inputs)
-        found = [Sites(*np.ascontiguousarray(sites[:, head].T)) for head in range(len(self.posteriors))]
-        return inputs, [factor_block(prior, own) for own in found]
+        return inputs, [factor_block(prior, sites_of(sites, head)) for head in range(len(self.posteriors))]
 
     def _rows(self, block: int) -> tuple[FloatArray, FloatArray]:
         """Inputs and sites of a block's own rows and its halo."""
@@ -305,6 +252,11 @@ class LocalSnapshot:
         return self.combined(mean, variance, squares)
 
 
+def sites_of(sites: FloatArray, head: int) -> Sites:
+    """The sites of one latent function, from those of all: (c, heads, 2)."""
+    return Sites(*np.ascontiguousarray(sites[:, head].T))
+
+
 def _unpickled(*fields: Any) -> LocalSnapshot:
     return replace(LocalSnapshot(*fields[:-1]), recent=RecentHeads(fields[-1]))
 
@@ -349,3 +301,10 @@ def local_snapshot_bytes(kernel: Kernel, rows: int, n_inducing: int, n_features:
     matrices = n_heads * 8 * (rows * rows + rows * n_inducing)
     head = head_bytes(kernel, rows, n_inducing, n_features) + matrices
     return head + predict_bytes(kernel, ROWS_AT_ONCE, rows, n_inducing, n_features)
+
+
+def left_out_bytes(kernel: Kernel, rows: int, own: int, n_inducing: int, n_features: int) -> int:
+    """Upper bound of the bytes of a task that leaves out the rows of a block, one after the other."""
+    priors = prior_bytes(kernel, rows, n_inducing, n_features) + 8 * own * own
+    factors = factor_bytes(rows) + factor_bytes(own)
+    return priors + factors + cavities_bytes(rows, own, n_inducing)

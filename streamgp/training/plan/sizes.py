@@ -10,7 +10,7 @@ from streamgp.inference.inducing.joint import joint_bytes
 from streamgp.inference.inducing.mode import mode_block_bytes, search_bytes
 from streamgp.inference.inducing.slopes import evidence_bytes
 from streamgp.inference.local.heads import COLUMNS, local_bytes
-from streamgp.inference.local.snapshot import local_snapshot_bytes
+from streamgp.inference.local.snapshot import left_out_bytes, local_snapshot_bytes
 from streamgp.likelihoods import Likelihood
 from streamgp.posterior.snapshot import snapshot_bytes, workspace_bytes
 from streamgp.selection.grouping import NEAR_CENTRES, grouping_bytes
@@ -124,7 +124,8 @@ def local_task_bytes(demand: Demand) -> int:
     widened = most if most >= demand.rows.n_rows else 2 * most
     centres = 1 + demand.rows.n_rows // demand.block_sizes.target
     sweep = max(sweep, grouping_bytes(ROWS_PER_BLOCK[0], centres, p, NEAR_CENTRES))
-    return max(sweep, local_snapshot_bytes(demand.kernel, widened, m, p, demand.n_heads))
+    left_out = left_out_bytes(demand.kernel, widened, most, m, p)
+    return max(sweep, left_out, local_snapshot_bytes(demand.kernel, widened, m, p, demand.n_heads))
 
 
 def asked_bytes(demand: Demand) -> int:
