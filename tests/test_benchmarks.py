@@ -62,6 +62,7 @@ SMOKE = {
     "benchmarks.scale.headline_teacher": "--rows 1000 --active 20 --test-rows 500 --no-cap",
     "benchmarks.scale.ingest": "--rows 3000 --shuffle",
     "benchmarks.scale.ivm_scaling": "--rows 2000 --active 20 40 --features 5 --test-rows 500",
+    "benchmarks.scale.joint_classes": "--rows 300 --classes 3 4 --active 10",
     "benchmarks.scale.laws": "--laws rows --rows 1000 2000 --at-active 20 --at-features 3",
     "benchmarks.scale.local_flights": "--synthetic --fold --rows 600 --inducing 20 --block-rows 200",
     "benchmarks.scale.local_scale": "--rows 1500 --inducing 20 --block-rows 300 --test-rows 200",

@@ -56,7 +56,8 @@ class FITC:
     ----------
     residual : float or "auto"
         How much of what the inducing inputs leave unexplained of a row counts. 1 is FITC, 0 the projected
-        process (DTC). With ``multiclass="joint"`` a number asks for variances beside the mode.
+        process (DTC). With ``multiclass="joint"`` a number asks for variances beside the mode, for which
+        ``learn_hyperparameters="evidence"`` learns by the evidence of all classes together.
     power : float or "auto"
         Power of expectation propagation. 1 is EP, towards 0 it becomes variational.
     learn_inducing : bool or "auto"

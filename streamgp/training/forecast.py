@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from streamgp.data.imagined import imagined_rows
-from streamgp.inference.inducing.mode import held_bytes
+from streamgp.inference.inducing.held import held_bytes
 from streamgp.selection import Kmeans
 from streamgp.settings import FITC, FitSettings
 from streamgp.training.fit_memory import plan_fit

@@ -14,7 +14,8 @@ import numpy as np
 
 from streamgp.arrays import Array, FloatArray, IntArray
 from streamgp.inference.inducing.basis import make_basis, whiten
-from streamgp.inference.inducing.mode import HeldRows, PointTerms, find_mode, held_bytes
+from streamgp.inference.inducing.held import HeldRows, held_bytes
+from streamgp.inference.inducing.mode import PointTerms, find_mode
 from streamgp.passes.run import available_threads
 from streamgp.training.heads import inducing_of, snapshot_of
 from streamgp.training.judge import marginals_in_memory

@@ -19,7 +19,8 @@ from streamgp.data.columns import load
 from streamgp.data.imagined import stored_numbers
 from streamgp.data.targets import ClassTargets
 from streamgp.inference.inducing.basis import make_basis, whiten
-from streamgp.inference.inducing.mode import HeldRows, PointTerms, find_mode, mode_scale
+from streamgp.inference.inducing.held import HeldRows
+from streamgp.inference.inducing.mode import PointTerms, find_mode, mode_scale
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Softmax
 from streamgp.numerics.compilation import cache_folder

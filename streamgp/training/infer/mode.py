@@ -1,8 +1,9 @@
 """Mean first: the mode of all rows, in few passes that cost no m² a row, or of whitened rows in memory.
 
 A sample in memory gives a start and the shape of the problem; in coordinates in which that is round, L-BFGS
-over all rows needs few evaluations. Where all rows, whitened, fit into the budget, they are read once. Where
-there are very many, every part of the store makes a step, and two or three passes are enough.
+over all rows needs few evaluations. Where all rows, whitened, fit into the budget (if need be as 16 bits),
+they are read once. Where there are very many, every part of the store makes a step, and two or three passes
+are enough.
 """
 
 from __future__ import annotations
@@ -18,17 +19,14 @@ import numpy as np
 from streamgp.arrays import FloatArray
 from streamgp.data import Span
 from streamgp.errors import NumericsWarning
-from streamgp.inference.inducing.basis import Basis, make_basis, whiten
+from streamgp.inference.inducing.basis import Basis, make_basis
+from streamgp.inference.inducing.held import HoldStep, merge_held
 from streamgp.inference.inducing.mode import (
-    HeldRows,
-    HoldStep,
     Mode,
     ModeStep,
     ModeSums,
     PointTerms,
     find_mode,
-    held_bytes,
-    merge_held,
     merge_modes,
     mode_scale,
 )
@@ -39,6 +37,7 @@ from streamgp.posterior.calibration import Calibration
 from streamgp.settings import FITC
 from streamgp.training.codec import record
 from streamgp.training.heads import inducing_of
+from streamgp.training.held import TILE_ROWS, held_sample, rows_that_fit
 from streamgp.training.infer.parts import Judge, Walk, parts_of, walk_parts
 from streamgp.training.optimise import Evaluations, descend, logged
 from streamgp.training.problem import Problem
@@ -49,7 +48,8 @@ SAMPLE_ROWS = 20_000
 FEWEST_ROWS = 500
 SAMPLE_STEPS = 40
 HELD_STEPS = 400
-TILE_ROWS = 1024
+PACKED = "int16"
+"""Type of whitened rows that would not fit in float32."""
 PART_PASSES = 8
 PART_GAIN = 0.01
 """Share of the loss of held-out rows that a pass must gain for another one to follow."""
@@ -100,7 +100,7 @@ def find_joint_mode(inference: FITC) -> Stage:
     """First the mode of a sample, then (one step more) that of all rows."""
 
     def step(problem: Problem, draft: Draft, own: Modes, save: Save) -> tuple[Draft, None, dict[str, Any]]:
-        if _fits(problem, draft):
+        if _held_as(problem, draft):
             search = _of_held_rows
         else:
             search = _by_parts if parts_of(problem.prepared.rows, draft.n_active) else _of_all_rows
@@ -130,8 +130,8 @@ def find_joint_mode(inference: FITC) -> Stage:
 def _of_sample(problem: Problem, draft: Draft) -> Modes:
     """Where the mode of a sample lies, and coordinates in which the problem of all rows is nearly round."""
     basis, terms = _basis(problem, draft), _terms(problem, draft)
-    size = min(SAMPLE_ROWS, max(_rows_that_fit(problem, draft), FEWEST_ROWS))
-    rows = _held_sample(problem, basis, size)
+    size = min(SAMPLE_ROWS, max(rows_that_fit(problem, draft, _precision(problem)), FEWEST_ROWS))
+    rows = held_sample(problem, basis, size)
     # Rows that stand for many others would be fitted too well to be a start for those.
     share = sum(len(tile.encoded) for tile in rows) / sum(float(tile.weights.sum()) for tile in rows)
     found = find_mode(
@@ -141,12 +141,12 @@ def _of_sample(problem: Problem, draft: Draft) -> Modes:
         most_steps=SAMPLE_STEPS,
         workers=available_threads(),
     )
-    if _fits(problem, draft) or not parts_of(problem.prepared.rows, draft.n_active):
+    if _held_as(problem, draft) or not parts_of(problem.prepared.rows, draft.n_active):
         return Modes(found.weights, mode_scale(rows, terms, found.weights))
     if len(problem.sample.rows) >= 2 * size:
         # Rows that were fitted are too sure of themselves to know the curvature: others tell it.
         del rows  # as large as those
-        rows = _held_sample(problem, basis, size, after=size)
+        rows = held_sample(problem, basis, size, after=size)
     return Modes(found.weights, mode_scale(rows, terms, found.weights, np.max))
 
 
@@ -154,11 +154,12 @@ def _of_held_rows(
     problem: Problem, draft: Draft, own: Modes, save: Save, inference: FITC
 ) -> tuple[Mode, int]:
     """The mode of whitened rows in memory, and the passes that it took to hold them."""
-    basis, in_memory = _basis(problem, draft), problem.holds_all_rows
+    basis, packed = _basis(problem, draft), _held_as(problem, draft) == PACKED
+    in_memory = problem.holds_all_rows and not packed
     if in_memory:
-        rows = _held_sample(problem, basis, len(problem.sample.rows), as_they_are=True)
+        rows = held_sample(problem, basis, len(problem.sample.rows), as_they_are=True)
     else:
-        visitor = SiteSweep(HoldStep(basis, problem.weights), merge_held)
+        visitor = SiteSweep(HoldStep(basis, problem.weights, packed), merge_held)
         [rows] = sum_over_rows(problem, visitor, str(basis.dtype), "whitened rows")
     found = find_mode(
         rows,
@@ -249,39 +250,11 @@ def _sums(
     return ModeSums(sums.log_density, whitening.T @ sums.gradient)
 
 
-def _fits(problem: Problem, draft: Draft) -> bool:
-    """Whether all rows, whitened, fit into the memory that a pass leaves free."""
-    return _rows_that_fit(problem, draft) >= problem.n_rows - len(problem.excluded)
-
-
-def _rows_that_fit(problem: Problem, draft: Draft) -> int:
-    plan, m = problem.plan, draft.n_active
-    room = plan.free_bytes - problem.sample.features.nbytes
-    return max(0, room) // held_bytes(1, m, np.dtype(_precision(problem)).itemsize)
-
-
-def _held_sample(
-    problem: Problem, basis: Basis, size: int, *, after: int = 0, as_they_are: bool = False
-) -> tuple[HeldRows, ...]:
-    """Whitened rows of the sample; they stand for all rows, unless they are all and count as they are.
-
-    ``after``: not the first ones in the order of their keys, but those after so many.
-    """
-    sample, chosen = problem.sample, np.sort(problem.sample_order(after + size)[after:])
-    encoded = sample.targets[chosen]
-    weights = problem.weights.of_rows(sample.rows[chosen], encoded)
-    if not as_they_are:
-        drawn = problem.sample_weights(encoded)
-        weights = weights * drawn * ((problem.n_rows - len(problem.excluded)) / drawn.sum())
-    tiles = [slice(begin, begin + TILE_ROWS) for begin in range(0, len(chosen), TILE_ROWS)]
-    return tuple(
-        HeldRows(
-            whiten(basis, problem.inputs(sample.features[chosen[tile]], basis.dtype)).features,
-            encoded[tile],
-            weights[tile],
-        )
-        for tile in tiles
-    )
+def _held_as(problem: Problem, draft: Draft) -> str:
+    """The type in which all rows, whitened, fit into the memory that a pass leaves free; none: ""."""
+    wanted, precision = problem.n_rows - len(problem.excluded), _precision(problem)
+    types = [precision, PACKED] if precision == "float32" else [precision]
+    return next((one for one in types if rows_that_fit(problem, draft, one) >= wanted), "")
 
 
 def _precision(problem: Problem) -> str:

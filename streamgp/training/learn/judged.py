@@ -16,7 +16,8 @@ import numpy as np
 
 from streamgp.arrays import FloatArray
 from streamgp.inference.inducing.basis import make_basis, whiten
-from streamgp.inference.inducing.mode import HeldRows, PointTerms, find_mode
+from streamgp.inference.inducing.held import HeldRows
+from streamgp.inference.inducing.mode import PointTerms, find_mode
 from streamgp.kernels import Kernel
 from streamgp.passes.candidates import Pool
 from streamgp.passes.run import available_threads
