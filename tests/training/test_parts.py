@@ -47,7 +47,7 @@ def loss_of_the_mode(model, new):
         features = whiten(basis, inner.standardizer.apply(X, np.float64)).features
         return HeldRows(features, y.astype(float), np.ones(len(y)))
 
-    found = find_mode([whitened(*sectors(ROWS))], terms, n_functions=4, most_steps=500, tolerance=1e-10)
+    found = find_mode([whitened(*sectors(ROWS))], terms, n_functions=4, most_steps=60, tolerance=1e-6)
     judges = whitened(*new)
     return -terms(judges.encoded, judges.features @ found.weights).log_density.mean()
 
