@@ -13,6 +13,7 @@ from streamgp.inference.inducing.basis import Basis, make_basis
 from streamgp.inference.inducing.heads import RowWeights
 from streamgp.inference.inducing.posterior import InducingPosterior, posterior_from_moments
 from streamgp.inference.inducing.sweep import exact_evidence, log_evidence
+from streamgp.inference.local.divided import straightened
 from streamgp.inference.local.heads import COLUMNS, LocalExact, LocalSweep
 from streamgp.inference.local.snapshot import LocalSnapshot
 from streamgp.inference.local.sweep import merge_local
@@ -32,6 +33,9 @@ MEMORY_SHARE = 16
 
 MOST_STEP = 0.7
 """Of sites towards those that match: sites of a block move at once, and larger steps swing about the end."""
+
+STRAIGHT = 5.0
+"""Times the tolerance: the share of a variance below which what a site takes of it is left out."""
 
 record(Damped)
 
@@ -204,6 +208,7 @@ def _swept(
         {head: min(sweeps.progress[head].step, MOST_STEP) for head in moving},
         _weights(problem, store.arrays["numbers"]),
         sweeps.table,
+        STRAIGHT * tolerance if problem.is_classification else 0.0,
     )
     rows = store.own_rows(sweeps.table)
     old = problem.scratch.read(sweeps.generation)
@@ -306,7 +311,7 @@ def _write_group(shared: _Final, group: int) -> int:
             elif prefix:
                 sites = _gathered(shared.swept, store.read("halo_homes", first, count), size)
             else:
-                sites = np.asarray(shared.swept[first : first + count])[:, :, :2]
+                sites = _final_sites(np.asarray(shared.swept[first : first + count]))
             if shared.weights is not None:
                 numbers = store.read(prefix + "numbers", first, count)
                 sites = sites * shared.weights.of_rows(numbers, targets)[:, None, None]
@@ -317,10 +322,15 @@ def _write_group(shared: _Final, group: int) -> int:
 
 def _gathered(swept: Any, homes: IntArray, size: int) -> Array:
     """Sites at scattered places, read group by group."""
-    found = np.empty((len(homes), *swept.shape[1:2], 2))
+    found = np.empty((len(homes), *swept.shape[1:]))
     groups = homes // size
     for group in np.unique(groups).tolist():
         inside = groups == group
         whole = np.asarray(swept[group * size : (group + 1) * size])
-        found[inside] = whole[homes[inside] - group * size, :, :2]
-    return found
+        found[inside] = whole[homes[inside] - group * size]
+    return _final_sites(found)
+
+
+def _final_sites(swept: Array) -> Array:
+    """The sites of a model: linear where they may be.  Shapes: (c, heads, columns) → (c, heads, 2)."""
+    return straightened(swept[:, :, :2], swept[:, :, 3])

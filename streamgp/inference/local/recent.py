@@ -20,7 +20,7 @@ class WidenedHead(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Bytes that it holds."""
-        own = sum(array.nbytes for latent in self.latents for array in latent)
+        own = sum(latent.nbytes for latent in self.latents)
         return self.inputs.nbytes + self.features.nbytes + own
 
 

@@ -13,9 +13,10 @@ from streamgp.arrays import Array, FloatArray, IntArray
 from streamgp.data import Standardizer
 from streamgp.inference.inducing.basis import Basis
 from streamgp.inference.inducing.posterior import InducingPosterior
+from streamgp.inference.local.cavities import cavities_bytes, head_cavities
 from streamgp.inference.local.combination import continuous_weights
-from streamgp.inference.local.factor import BlockFactor, factor_block, factor_bytes
-from streamgp.inference.local.marginals import cavities_bytes, head_cavities
+from streamgp.inference.local.divided import DividedBlock, divide_block, divided_bytes
+from streamgp.inference.local.factor import factor_bytes
 from streamgp.inference.local.prediction import (
     head_bytes,
     latent_head,
@@ -192,16 +193,16 @@ class LocalSnapshot:
             found = sites_of(sites, head)
             alone = Sites(*(column[:count] for column in found))
             moments.append(
-                head_cavities(factor_block(prior, found), factor_block(own, alone), posterior, room)
+                head_cavities(divide_block(prior, found), divide_block(own, alone), posterior, room)
             )
         mean, variance = (np.stack(column, axis=1) for column in zip(*moments, strict=True))
         return LeftOut(mean, variance, self.store.read("numbers", int(self.table.starts[block]), count))
 
-    def _factors(self, block: int) -> tuple[FloatArray, list[BlockFactor]]:
-        """Inputs of a block and its halo, and one factor for each latent function."""
+    def _factors(self, block: int) -> tuple[FloatArray, list[DividedBlock]]:
+        """Inputs of a block and its halo, and its division for each latent function."""
         inputs, sites = self._rows(block)
         prior = block_prior(self.basis, inputs)
-        return inputs, [factor_block(prior, sites_of(sites, head)) for head in range(len(self.posteriors))]
+        return inputs, [divide_block(prior, sites_of(sites, head)) for head in range(len(self.posteriors))]
 
     def _rows(self, block: int) -> tuple[FloatArray, FloatArray]:
         """Inputs and sites of a block's own rows and its halo."""
@@ -299,12 +300,12 @@ def gathered(labels: IntArray) -> Iterator[tuple[int, IntArray, IntArray]]:
 def local_snapshot_bytes(kernel: Kernel, rows: int, n_inducing: int, n_features: int, n_heads: int) -> int:
     """Upper bound of the bytes of a task that predicts: one head of ``rows`` rows, and new rows beside it."""
     matrices = n_heads * 8 * (rows * rows + rows * n_inducing)
-    head = head_bytes(kernel, rows, n_inducing, n_features) + matrices
+    head = head_bytes(kernel, rows, n_inducing, n_features) + matrices + divided_bytes(rows, n_inducing)
     return head + predict_bytes(kernel, ROWS_AT_ONCE, rows, n_inducing, n_features)
 
 
 def left_out_bytes(kernel: Kernel, rows: int, own: int, n_inducing: int, n_features: int) -> int:
     """Upper bound of the bytes of a task that leaves out the rows of a block, one after the other."""
     priors = prior_bytes(kernel, rows, n_inducing, n_features) + 8 * own * own
-    factors = factor_bytes(rows) + factor_bytes(own)
+    factors = sum(factor_bytes(count) + divided_bytes(count, n_inducing) for count in (rows, own))
     return priors + factors + cavities_bytes(rows, own, n_inducing)
