@@ -15,17 +15,16 @@ from streamgp.inference.inducing.basis import Basis
 from streamgp.inference.inducing.posterior import InducingPosterior
 from streamgp.inference.local.cavities import cavities_bytes, head_cavities
 from streamgp.inference.local.combination import continuous_weights
-from streamgp.inference.local.divided import DividedBlock, divide_block, divided_bytes
+from streamgp.inference.local.divided import divide_block, divided_bytes
 from streamgp.inference.local.factor import factor_bytes
 from streamgp.inference.local.prediction import (
     head_bytes,
-    latent_head,
     predict_bytes,
     predict_residuals,
     residual_rows,
 )
 from streamgp.inference.local.prior import block_prior, first_rows, prior_bytes
-from streamgp.inference.local.recent import RecentHeads, WidenedHead
+from streamgp.inference.local.recent import LatentsInTurn, RecentHeads, WidenedHead, sites_of
 from streamgp.inference.local.workspace import Workspace
 from streamgp.inference.sites import Sites
 from streamgp.kernels import Kernel, Prepared, kernel_from_json
@@ -40,6 +39,8 @@ POSTERIOR_ARRAYS = ("spread", "projected_targets", "inducing_mean")
 TABLE_ARRAYS = BlockTable._fields[:-1]
 ROWS_AT_ONCE = 512
 """New rows that meet a block's factor at a time."""
+MOST_HELD = 8
+"""Latent functions up to which a head is held whole; of more, each has its turn with the rows that ask."""
 
 
 class LeftOut(NamedTuple):
@@ -175,12 +176,10 @@ class LocalSnapshot:
         """The head of a block: held, or made from its rows and sites."""
         held = self.recent.get(block)
         if held is None:
-            inputs, made = self._factors(block)
-            latents = tuple(
-                latent_head(factor, posterior)
-                for factor, posterior in zip(made, self.posteriors, strict=True)
-            )
-            held = WidenedHead(inputs, made[0].prior.features, latents)
+            inputs, latents = self._latents(block)
+            if len(self.posteriors) > MOST_HELD:
+                return WidenedHead(inputs, latents.prior.features, latents)
+            held = WidenedHead(inputs, latents.prior.features, tuple(latents))
             self.recent.put(block, held)
         return held
 
@@ -198,11 +197,10 @@ class LocalSnapshot:
         mean, variance = (np.stack(column, axis=1) for column in zip(*moments, strict=True))
         return LeftOut(mean, variance, self.store.read("numbers", int(self.table.starts[block]), count))
 
-    def _factors(self, block: int) -> tuple[FloatArray, list[DividedBlock]]:
-        """Inputs of a block and its halo, and its division for each latent function."""
+    def _latents(self, block: int) -> tuple[FloatArray, LatentsInTurn]:
+        """Inputs of a block and its halo, and what makes the head of each latent function."""
         inputs, sites = self._rows(block)
-        prior = block_prior(self.basis, inputs)
-        return inputs, [divide_block(prior, sites_of(sites, head)) for head in range(len(self.posteriors))]
+        return inputs, LatentsInTurn(block_prior(self.basis, inputs), sites, self.posteriors)
 
     def _rows(self, block: int) -> tuple[FloatArray, FloatArray]:
         """Inputs and sites of a block's own rows and its halo."""
@@ -216,7 +214,7 @@ class LocalSnapshot:
     def by_block(self, block: int, rows: Array) -> Marginals:
         """What one block says about rows, not calibrated: (c, heads) each."""
         head = self.head(block)
-        mean, variance = np.empty((2, len(rows), len(head.latents)))
+        mean, variance = np.empty((2, len(rows), len(self.posteriors)))
         for start in range(0, len(rows), ROWS_AT_ONCE):
             here = slice(start, start + ROWS_AT_ONCE)
             seen = residual_rows(self.basis, head.inputs, head.features, rows[here])
@@ -251,11 +249,6 @@ class LocalSnapshot:
             found = self.by_block(block, features[rows])
             mean[rows, places], variance[rows, places] = found.mean, found.variance
         return self.combined(mean, variance, squares)
-
-
-def sites_of(sites: FloatArray, head: int) -> Sites:
-    """The sites of one latent function, from those of all: (c, heads, 2)."""
-    return Sites(*np.ascontiguousarray(sites[:, head].T))
 
 
 def _unpickled(*fields: Any) -> LocalSnapshot:
@@ -299,7 +292,7 @@ def gathered(labels: IntArray) -> Iterator[tuple[int, IntArray, IntArray]]:
 
 def local_snapshot_bytes(kernel: Kernel, rows: int, n_inducing: int, n_features: int, n_heads: int) -> int:
     """Upper bound of the bytes of a task that predicts: one head of ``rows`` rows, and new rows beside it."""
-    matrices = n_heads * 8 * (rows * rows + rows * n_inducing)
+    matrices = (n_heads if n_heads <= MOST_HELD else 1) * 8 * (rows * rows + rows * n_inducing)
     head = head_bytes(kernel, rows, n_inducing, n_features) + matrices + divided_bytes(rows, n_inducing)
     return head + predict_bytes(kernel, ROWS_AT_ONCE, rows, n_inducing, n_features)
 
