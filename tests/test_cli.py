@@ -138,6 +138,12 @@ def test_a_table_is_ingested_by_its_verb(table, capsys):
     command = ["ingest", table / "trips.parquet", table / "trips.zarr", "--target", "late", "--test", "20%"]
     found = told(capsys, *command, "--shuffle")
     assert found["rows"] + found["test_rows"] == 900
+    raw = told(capsys, "info", table / "trips.parquet")
+    assert raw == {
+        "kind": "table",
+        "rows": 900,
+        "columns": {"size": "double", "town": "string", "late": "string"},
+    }
     store = told(capsys, "info", table / "trips.zarr")
     assert store["target"] == "late"
     assert "town=Rome" in store["feature_names"]
@@ -153,6 +159,7 @@ def test_a_fit_of_a_table_keeps_a_cache_and_raw_columns_are_read_again(table, ca
     assert "is ingested to" in capsys.readouterr().err
     assert main([*command, *fixed]) == 0
     assert "is read from its cache" in capsys.readouterr().err
+    assert (table / "trips.parquet.streamgp.zarr").exists()
     assert told(capsys, "evaluate", model, trips)["error"] < 0.2
     told(capsys, "predict", model, trips, "-o", table / "predictions.csv")
     predictions = csv.read_csv(table / "predictions.csv")
@@ -176,6 +183,8 @@ def test_a_fit_of_a_table_keeps_a_cache_and_raw_columns_are_read_again(table, ca
         (["evaluate", "{}/train.zarr", "{}/test.zarr"], 3, "train.zarr"),
         (["predict", "{}/model.zip", "{}/test.zarr", "-o", "{}/out.txt"], 2, ".parquet"),
         (["predict", "{}/model.zip", "{}/test.zarr", "-o", "{}/none/out.csv"], 2, "none"),
+        (["report", "{}/model.zip", "-o", "{}/none/report.html"], 2, "none"),
+        (["fit", "{}/train.zarr", "-o", "{}/none/model.zip"], 2, "none"),
     ],
 )
 def test_errors_are_told_in_one_line(folder, capsys, arguments, code, words):
@@ -195,6 +204,9 @@ def test_a_wrong_call_is_refused(capsys, arguments):
     with pytest.raises(SystemExit) as stop:
         main(arguments)
     assert stop.value.code == 2
+    [line] = capsys.readouterr().err.splitlines()
+    assert "error:" in line
+    assert "--help" in line
 
 
 @pytest.mark.parametrize("verb", ["demo", "plan", "ingest", "fit", "predict", "evaluate", "report", "info"])
@@ -203,6 +215,40 @@ def test_every_verb_has_help_with_an_example(capsys, verb):
         main([verb, "--help"])
     assert stop.value.code == 0
     assert f"example:\n  streamgp {verb} " in capsys.readouterr().out
+
+
+def test_a_cache_is_of_the_file_as_it_is_now(table, tmp_path, capsys):
+    """Also where another file takes its name that is older than the cache."""
+    kept, trips = parquet.read_table(table / "trips.parquet"), tmp_path / "a.2001.parquet"
+    parquet.write_table(kept.slice(0, 300), tmp_path / "older.parquet")
+    parquet.write_table(kept, trips)
+    command = ["fit", str(trips), "--target", "late", "--n-active", "9", "--selection", "ivm", "--json"]
+    fixed = [*command, "--learn-hyperparameters", "false", "--kernel", "RBF(4.0, 2.0)"]
+    assert main(fixed) == 0
+    assert (tmp_path / "a.2001.model.zip").exists()
+    assert main(["fit", str(trips), "--target", "nothing"]) == 3  # the cache stays as it is
+    capsys.readouterr()
+    assert main(fixed) == 0
+    assert "is read from its cache" in capsys.readouterr().err
+    (tmp_path / "older.parquet").replace(trips)
+    capsys.readouterr()
+    assert main(fixed) == 0
+    assert "is ingested to" in capsys.readouterr().err
+    assert told(capsys, "info", tmp_path / "a.2001.parquet.streamgp.zarr")["rows"] == 300
+
+
+def test_an_interrupted_ingest_says_how_to_go_on(table, tmp_path, capsys, monkeypatch):
+    def stop(*arguments):
+        raise KeyboardInterrupt
+
+    command = ["ingest", str(table / "trips.parquet"), str(tmp_path / "trips.zarr"), "--target", "late"]
+    with monkeypatch.context() as patched:
+        patched.setattr("streamgp.tables.run.encode_batch", stop)
+        assert main(command) == 130
+    assert "run the same command again to go on" in capsys.readouterr().err.splitlines()[-1]
+    assert main(command) == 0
+    assert "goes on" in capsys.readouterr().err
+    assert [entry.name for entry in tmp_path.iterdir()] == ["trips.zarr"]
 
 
 def test_values_are_words_numbers_and_settings():

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from streamgp import StreamGPClassifier, StreamGPRegressor
-from streamgp.errors import ParameterError, TargetError
+from streamgp.errors import DataWarning, ParameterError, TargetError
 from streamgp.estimators.running import n_threads, running
 from streamgp.kernels import RBF
 from streamgp.passes.run import available_threads
@@ -70,6 +70,22 @@ def test_predictions_on_disk_name_their_classes(model, moons, tmp_path):
     np.testing.assert_array_equal(np.array(out.attrs["classes"])[out["label"][:]], model.predict(moons[0]))
 
 
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_predictions_can_be_a_table(model, moons, tmp_path, ending):
+    pandas = pytest.importorskip("pandas")
+    path = tmp_path / f"out.{ending}"
+    model.predict_stream(moons[0], path)
+    table = getattr(pandas, f"read_{ending}")(path)
+    assert table.columns.tolist() == ["label", "p_left", "p_right"]
+    np.testing.assert_array_equal(table["label"], model.predict(moons[0]))
+    assert [each.name for each in tmp_path.iterdir()] == [path.name]
+    with pytest.raises(ParameterError, match="no folder"):
+        model.predict_stream(moons[0], tmp_path / "absent" / path.name)
+    with pytest.warns(DataWarning, match="NaN as predictions"):
+        model.predict_stream(np.vstack([moons[0][:3], [[np.nan, 0.0]]]), path, on_bad_rows="nan")
+    assert getattr(pandas, f"read_{ending}")(path)["label"].isna().tolist() == [False, False, False, True]
+
+
 def test_n_jobs_limits_threads_and_changes_nothing(model, moons):
     for n_jobs in (1, 3):
         again = StreamGPClassifier(**model.get_params(deep=False) | {"n_jobs": n_jobs}).fit(*moons)
@@ -122,6 +138,35 @@ def test_data_frames_give_the_model_of_their_values(model, moons, library):
     np.testing.assert_allclose(found.predict_proba(table), model.predict_proba(X), atol=1e-9)
     with pytest.raises(ValueError, match="feature names"):
         found.predict(table[["north", "east"]])
+
+
+def test_columns_in_another_order_are_refused_everywhere(model, moons, tmp_path):
+    pandas, frames = pytest.importorskip("pandas"), pytest.importorskip("dask.dataframe")
+    X, y = moons
+    table = pandas.DataFrame(X, columns=["east", "north"])
+    found, turned = clone(model).fit(table, y), table[["north", "east"]]
+    lazy = frames.from_pandas(table, npartitions=3)
+    np.testing.assert_allclose(found.predict_proba(lazy).compute(), found.predict_proba(table), atol=1e-9)
+    assert found.score(lazy, y) == found.score(table, y)
+    for ask in (
+        lambda: found.predict(turned),
+        lambda: found.predict(lazy[["north", "east"]]),
+        lambda: found.evaluate_stream((turned, y)),
+        lambda: found.predict_stream(turned, tmp_path / "out.zarr"),
+    ):
+        with pytest.raises(ValueError, match="feature names should match"):
+            ask()
+
+
+def test_labels_of_an_xarray_are_names_of_features(model, moons):
+    xarray = pytest.importorskip("xarray")
+    X, y = moons
+    data = xarray.Dataset({"X": (("row", "side"), X), "y": ("row", y)}, coords={"side": ["east", "north"]})
+    found = clone(model).fit_stream(data)
+    assert found.feature_names_in_.tolist() == ["east", "north"]
+    np.testing.assert_array_equal(found.predict(data["X"]), found.predict(X))
+    with pytest.raises(ValueError, match="feature 0 is 'north', but was 'east'"):
+        found.evaluate_stream(data.isel(side=[1, 0]))
 
 
 def test_pipelines_keep_the_names_that_their_steps_set(moons):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ from streamgp.errors import (
     ModelFileError,
     ParameterError,
     StoreError,
+    StreamGPError,
 )
 from streamgp.kernels import RBF
 from streamgp.passes import workers
@@ -252,3 +254,30 @@ def test_a_file_system_that_is_full_at_some_write_loses_nothing(tmp_path):
         row = disk.measure(every[name], tmp_path, 4)
         assert row["full"] > 0, row
         assert (row["misled"], row["different"]) == (0, 0), row
+
+
+@pytest.mark.skipif(not disk.can_mount(), reason="file systems cannot be mounted here")
+def test_a_file_system_that_is_read_only_is_told_and_can_be_read_from(store, tmp_path):
+    expected = StreamGPClassifier(**QUICK).fit_stream(store)
+    place = tmp_path / "still"
+    with disk.mounted(place, 2**22):
+        shutil.copytree(store, place / "store.zarr")
+        disk.make_read_only(place)
+        model = StreamGPClassifier(**QUICK).fit_stream(place / "store.zarr")
+        same_model(model, expected)
+        works = {
+            "save": lambda: model.save(place / "model.zip"),
+            "save a folder": lambda: model.save(place / "model.zarr"),
+            "predict": lambda: model.predict_stream(store, place / "out.zarr"),
+            "checkpoint": lambda: StreamGPClassifier(**QUICK, checkpoint=place / "steps").fit_stream(store),
+            "sites": lambda: StreamGPClassifier(**QUICK, inference="fitc", scratch=place).fit_stream(store),
+            "report": lambda: model.report(place / "report.html"),
+        }
+        for name, work in works.items():
+            with pytest.raises(
+                OSError if name in ("save", "save a folder", "report") else StreamGPError
+            ) as told:
+                work()
+            assert "Read-only file system" in str(told.value), name
+            assert str(place) in str(told.value), name
+        assert [path.name for path in place.iterdir()] == ["store.zarr"]

@@ -43,8 +43,8 @@ def memory_of_a_fit(store: Path, budget: str, **settings: Any) -> float:
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read as Linux tells it")
 def test_peak_memory_stays_inside_the_budget_and_is_flat_in_the_rows(tmp_path):
     small, large = tmp_path / "small.zarr", tmp_path / "large.zarr"
-    write_store(small, 100_000, chunk_rows=20_000)
-    write_store(large, 1_000_000, chunk_rows=20_000)
+    write_store(small, 50_000, chunk_rows=10_000)
+    write_store(large, 500_000, chunk_rows=10_000)
     few, many = (memory_of_a_fit(store, "48MiB") for store in (small, large))
     assert few <= 48
     assert many <= 48

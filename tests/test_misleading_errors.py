@@ -149,34 +149,34 @@ def test_a_damaged_chunk_is_named_among_many_of_one_read(data, make_store):
         StreamGPClassifier(**QUICK).fit_stream(store)
 
 
-class Connection:
-    """What is asked of a client before it is used; it cannot be copied or pickled."""
+@pytest.fixture
+def client():
+    """A real client, of a scheduler and a worker in this process."""
+    from distributed import Client, LocalCluster
 
-    status = "closed"
-
-    def __reduce__(self):
-        raise TypeError("a connection cannot be pickled")
-
-    submit = cancel = nthreads = None
-
-
-def test_a_closed_client_is_refused(data):
-    with pytest.raises(ParameterError, match="client= is closed"):
-        StreamGPClassifier(**QUICK, client=Connection()).fit(*data)
+    here = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    with LocalCluster(**here) as cluster, Client(cluster, set_as_default=False) as connected:
+        yield connected
 
 
-def test_estimators_with_a_client_can_be_cloned_and_pickled(data):
-    client = Connection()
-    model = StreamGPClassifier(**QUICK).fit(*data)
-    model.client = client
+def test_a_closed_client_is_refused(data, client):
+    model = StreamGPClassifier(**QUICK, client=client).fit(*data)
+    client.close()
+    for use in (lambda: model.fit(*data), lambda: model.predict(data[0])):
+        with pytest.raises(ParameterError, match="client= is closed"):
+            use()
+
+
+def test_estimators_with_a_client_can_be_cloned_pickled_and_saved(data, client, tmp_path):
+    model = StreamGPClassifier(**QUICK, client=client).fit(*data)
     copied = clone(model)
     assert copied.client is client
     assert not hasattr(copied, "model_")
-    restored = pickle.loads(pickle.dumps(model))
-    assert restored.client is None
-    np.testing.assert_array_equal(
-        restored.predict(data[0]), StreamGPClassifier(**QUICK).fit(*data).predict(data[0])
-    )
+    model.save(tmp_path / "m.zarr.zip")
+    expected = StreamGPClassifier(**QUICK).fit(*data).predict_proba(data[0])
+    for restored in (pickle.loads(pickle.dumps(model)), streamgp.load(tmp_path / "m.zarr.zip")):
+        assert restored.client is None
+        np.testing.assert_array_equal(restored.predict_proba(data[0]), expected)
 
 
 def test_a_fit_that_learned_nothing_says_so_with_numbers(data, generator):

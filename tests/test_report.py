@@ -9,6 +9,8 @@ import pytest
 
 import streamgp
 from streamgp.kernels import RBF
+from streamgp.report import learned
+from streamgp.report.effects import moves
 from streamgp.report.facts import linear_scores, relevance
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -127,3 +129,41 @@ def test_a_linear_model_is_scored_on_rows_it_has_not_seen(generator):
     assert noise["error"] > 0.35
     y = X @ np.ones(30) + 0.5 * generator.standard_normal(400)
     assert linear_scores(X, y, are_classes=False)["rmse"] == pytest.approx(0.52, abs=0.08)
+
+
+def test_sine_and_cosine_of_a_cycle_are_moved_together(generator):
+    hours, days = generator.uniform(6, 22, 200), generator.integers(0, 5, 200)
+    angles = np.stack([2 * np.pi * hours / 24, 2 * np.pi * days / 7], axis=1)
+    distance = generator.uniform(0, 9, 200)
+    table = np.stack([distance, *np.sin(angles).T, *np.cos(angles).T, np.ones(200)], axis=1)
+    table[:9, 1:5] = 0.0  # where the date is missing
+    names = ["distance", "left day sin", "left week sin", "left day cos", "left week cos", "constant"]
+    day, week, other = moves(names, {"left day": "day", "left week": "week", "gone year": "year"}, table)
+    assert day.features == (1, 3)
+    assert day.axis == "left hour of the day"
+    np.testing.assert_allclose(day.grid[[0, -1]], np.quantile(hours[9:], [0.02, 0.98]))
+    np.testing.assert_allclose(
+        day.values, np.stack([np.sin(day.grid / 24 * 2 * np.pi), np.cos(day.grid / 24 * 2 * np.pi)], 1)
+    )
+    np.testing.assert_array_equal(week.grid, np.arange(5))
+    assert other.name == "distance"
+    assert other.features == (0,)
+
+
+def test_a_choice_without_a_trial_has_no_table_of_losses():
+    assert not learned._tried([{"stage": "trial", "log_losses": {}}, {"stage": "learn: judged"}])
+    [table] = learned._tried([{"stage": "trial", "log_losses": {"constant": 0.7, "linear model": 0.6}}])
+    assert len(table.rows) == 3
+
+
+def test_the_facts_count_inputs_that_are_no_rows(generator, tmp_path):
+    X, y = rows(generator, 200)
+    model = streamgp.StreamGPClassifier(
+        20, kernel=RBF(1.0, 1.0), selection="kmeans", inference="fitc", learn_hyperparameters=False
+    ).fit(X, y)
+    model.report(tmp_path / "report.html", (X, y))
+    text = (tmp_path / "report.html").read_text()
+    assert re.search(r"<td>inducing inputs</td><td>20</td>", text)
+    assert "<td>Probit(" in text
+    assert "Brier score</td><td>0." in text
+    assert re.search(r"Brier score</td>(<td>0\.\d{4}</td>){3}", text)

@@ -33,10 +33,6 @@ def rows(generator):
             {"selection": "fpass", "inference": "adf"},
             r"selection=FPASS\(...\) .* inference='ep', 'fitc' or 'local'",
         ),
-        (
-            {"class_weight": "balanced", "selection": "pass"},
-            "class_weight goes only with inference=.fitc. or .local., or selection",
-        ),
         ({"selection": "ivm", "scratch": "somewhere"}, "scratch goes only with inference='fitc'"),
         (
             {"selection": "ivm", "learn_hyperparameters": "passes"},
@@ -79,11 +75,6 @@ def rows(generator):
 def test_what_cannot_act_is_refused_with_both_named(rows, settings, named):
     with pytest.raises(ParameterError, match=named):
         StreamGPClassifier(**settings).fit(*rows)
-
-
-def test_weights_of_rows_do_not_go_with_probabilities_of_rows(rows):
-    with pytest.raises(ParameterError, match="sample_weight goes only with inference='fitc' or 'local', or"):
-        StreamGPClassifier(selection="fpass").fit(*rows, sample_weight=np.ones(150))
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,8 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PICTURE = ROOT / "docs" / "peers.svg"
 BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
-HEADING = """## Beside others
-
-Error or RMSE, log loss of the test rows, seconds to fit with tuning; the same split for all. † learned from
-300,000 rows. Made by `python -m benchmarks.peers` from the records in `benchmarks/results/peers.jsonl`."""
+CAPTION = """Error or RMSE, log loss of the test rows, seconds to fit with tuning; best log loss bold.
+† learned from 300,000 rows."""
 PICTURE_LINE = "![Log loss of the test rows against seconds to fit](docs/peers.svg)"
 COLOURS = ("#d1495b", "#f0892b", "#2b8cbe", "#6baed6", "#41a05a", "#8c6bb1", "#b59a00", "#7a7a7a")
 MARKS = "o*ssD^vP"
@@ -32,7 +30,7 @@ def write(cells: Sequence[Row]) -> None:
     text = README.read_text(encoding="utf-8")
     head, rest = text.split(BEGIN)
     _, tail = rest.split(END)
-    between = "\n\n".join([HEADING, table(cells), PICTURE_LINE])
+    between = "\n\n".join([CAPTION, table(cells), PICTURE_LINE])
     README.write_text(f"{head}{BEGIN}\n{between}\n{END}{tail}", encoding="utf-8")
     draw(cells, PICTURE)
 

@@ -38,6 +38,11 @@ def mounted(place: Path, size: int) -> Iterator[None]:
         place.rmdir()
 
 
+def make_read_only(place: Path) -> None:
+    """Have a file system refuse every write from here on."""
+    _mount("-o", "remount,ro", str(place))
+
+
 def can_mount() -> bool:
     """Whether this process may mount file systems."""
     if shutil.which("mount") is None:

@@ -26,7 +26,7 @@ from streamgp.data.rows import COMPLETE
 SIDE = 28
 UNIT_ROWS = 4096
 """Rows drawn from one random stream: a row's number says which stream, and its place there."""
-CHUNK_ROWS = 4 * UNIT_ROWS
+CHUNK_ROWS = UNIT_ROWS
 KNOTS = 6
 """Displacements are drawn on a grid of KNOTS x KNOTS points and are smooth in between."""
 BEND, SHIFT = 0.8, 0.8

@@ -8,12 +8,14 @@ from typing import Any
 import streamgp
 from streamgp.budget import format_size
 from streamgp.cli.fit import stage_table
-from streamgp.cli.shown import Verbs, add_verb, tell
-from streamgp.cli.sources import add_arrays, as_store
+from streamgp.cli.imagine import add_shape, imagine
+from streamgp.cli.shown import Verbs, add_verb, table, tell
+from streamgp.cli.sources import add_arrays, add_task, as_store
 from streamgp.cli.values import add_parameters, given_parameters, value
 from streamgp.data import open_rows
 from streamgp.estimators.base import StreamGPEstimator
 from streamgp.persistence import is_record
+from streamgp.tables.formats import is_raw, require_pyarrow
 from streamgp.training.history import active_points, by_stage
 
 MOST_SHOWN = 100
@@ -28,10 +30,12 @@ def add_to(verbs: Verbs, common: argparse.ArgumentParser) -> None:
         "plan",
         _plan,
         "show the recipe and the memory of a fit before it runs",
-        "streamgp plan train.zarr --memory-budget 512MiB",
+        "streamgp plan train.zarr --memory-budget 512MiB\n"
+        "  streamgp plan --rows 1e9 --features 100 --active 2000 --workers 64",
     )
-    plan.add_argument("data", help="a Zarr store, or a table with --target")
-    plan.add_argument("--task", default="auto", choices=("auto", "classification", "regression"))
+    plan.add_argument("data", nargs="?", help="a Zarr store, or a table with --target")
+    add_shape(plan)
+    add_task(plan)
     add_arrays(plan, target=True)
     add_parameters(plan)
     ingest = add_verb(
@@ -53,18 +57,26 @@ def add_to(verbs: Verbs, common: argparse.ArgumentParser) -> None:
     ingest.add_argument(
         "--categorical", type=value, default="auto", help="auto, one-hot, target-mean, refuse, or a limit"
     )
-    ingest.add_argument("--missing", default="impute", choices=("impute", "refuse"))
-    ingest.add_argument("--task", default="auto", choices=("auto", "classification", "regression"))
+    ingest.add_argument(
+        "--missing",
+        default="impute",
+        choices=("impute", "refuse"),
+        help="gaps: the column's mean and one more feature that says where (default), or an error",
+    )
+    add_task(ingest)
     ingest.add_argument("--memory-budget", default="512MiB", help="such as 512MB (default: 512MiB)")
     ingest.add_argument("--random-state", type=int, default=0, help="seed of split and shuffle (default: 0)")
     info = add_verb(
-        verbs, common, "info", _info, "tell what a model or a store holds", "streamgp info model.zip"
+        verbs, common, "info", _info, "tell what a model, a store or a table holds", "streamgp info model.zip"
     )
-    info.add_argument("path", help="a saved model, or a Zarr store")
+    info.add_argument("path", help="a saved model, a Zarr store, or a table")
     add_arrays(info, target=False)
 
 
 def _plan(options: argparse.Namespace) -> None:
+    if options.data is None:
+        imagine(options)
+        return
     store = as_store(options)
     estimator = StreamGPEstimator(**given_parameters(options), progress=False)
     found = estimator.plan_stream(store, options.x, options.y, task=options.task)
@@ -81,7 +93,10 @@ def _plan(options: argparse.Namespace) -> None:
         "rows_per_block": memory.rows_per_block,
         "tasks_in_flight": memory.tasks_in_flight,
     }
-    lines = [f"{found.rows} rows of {found.features} features", f"recipe: {found.recipe}", str(memory)]
+    methods = found.recipe.splitlines()
+    several = ["a trial will choose one of", *(f"  {method}" for method in methods)]
+    recipe = several if len(methods) > 1 else [f"recipe: {found.recipe}"]
+    lines = [f"{found.rows:,} rows of {found.features:,} features", *recipe, str(memory)]
     tell(options, result, lines)
 
 
@@ -104,14 +119,31 @@ def _ingest(options: argparse.Namespace) -> None:
     asked = {name: getattr(options, name) for name in (*names, "memory_budget", "random_state")}
     progress = False if options.quiet else None
     sources = options.sources[0] if len(options.sources) == 1 else options.sources
-    summary = streamgp.ingest(sources, options.out, **asked, progress=progress)
+    try:
+        summary = streamgp.ingest(sources, options.out, **asked, progress=progress)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("interrupted: run the same command again to go on") from None
     tell(options, summary.to_dict(), str(summary).splitlines())
 
 
 def _info(options: argparse.Namespace) -> None:
     path = options.path
-    result, lines = _model_info(path) if is_record(path) else _store_info(options)
+    if is_raw(path):
+        result, lines = _table_info(path)
+    else:
+        result, lines = _model_info(path) if is_record(path) else _store_info(options)
     tell(options, result, lines)
+
+
+def _table_info(path: str) -> tuple[dict[str, Any], list[str]]:
+    require_pyarrow()
+    from streamgp.tables.sources import is_text, open_source  # only here: it needs pyarrow
+
+    source = open_source(path)
+    columns = {field.name: "string" if is_text(field.type) else str(field.type) for field in source.schema}
+    result = {"kind": "table", "rows": source.n_rows, "columns": columns}
+    rows = [("column", "type"), *columns.items()]
+    return result, [f"{path}: a table of {source.n_rows:,} rows", *table(rows)]
 
 
 def _model_info(path: str) -> tuple[dict[str, Any], list[str]]:
@@ -130,7 +162,12 @@ def _model_info(path: str) -> tuple[dict[str, Any], list[str]]:
         **{name: fact for name, fact in model.about_.items() if name != "plan"},
         "stages": by_stage(model.history_),
     }
-    facts = _fact_lines(result, ("kind", "stages", "likelihood", "versions"))
+    shown: dict[str, Any] = dict(result)
+    for name in ("memory_budget", "planned_memory", "seconds", "pass_seconds"):
+        if name in result:
+            told = f"{result[name]:.1f}" if name.endswith("seconds") else format_size(result[name])
+            shown[name] = told
+    facts = _fact_lines(shown, ("kind", "stages", "likelihood", "versions"))
     return result, [*facts, "", *stage_table(result["stages"])]
 
 

@@ -14,9 +14,10 @@ import streamgp
 from streamgp.budget import format_size, peak_memory
 from streamgp.cli.dry_run import dry_run
 from streamgp.cli.shown import Verbs, add_verb, table, tell
-from streamgp.cli.sources import add_arrays, as_store
+from streamgp.cli.sources import add_arrays, add_task, as_store, check_folder_of
 from streamgp.cli.values import add_parameters, given_parameters
 from streamgp.errors import ParameterError
+from streamgp.tables.formats import suffix_of
 from streamgp.training.history import active_points, by_stage
 
 
@@ -39,7 +40,7 @@ def add_to(verbs: Verbs, common: argparse.ArgumentParser) -> None:
     )
     fit.add_argument("--checkpoint", type=Path, help="folder for checkpoints (default: beside the model)")
     fit.add_argument("--no-checkpoint", action="store_true", help="keep no checkpoint")
-    fit.add_argument("--task", default="auto", choices=("auto", "classification", "regression"))
+    add_task(fit)
     add_arrays(fit, target=True)
     add_parameters(fit)
 
@@ -48,12 +49,13 @@ def _fit(options: argparse.Namespace) -> None:
     if options.checkpoint is not None and options.no_checkpoint:
         raise ParameterError("--checkpoint goes only without --no-checkpoint")
     parameters = given_parameters(options) | {"progress": False if options.quiet else None}
+    output = options.output or _beside(options.data)
+    check_folder_of(output, "the model")
     store = as_store(options)
     if options.sample is not None:
         found = dry_run(store, options.x, options.y, options.task, share(options.sample), parameters)
         tell(options, found.to_dict(), found.lines())
         return
-    output = options.output or _beside(options.data)
     begun = time.perf_counter()
     with _checkpoint(options, output) as folder:
         model = streamgp.fit_stream(
@@ -87,7 +89,8 @@ def share(text: str) -> float:
 
 def _beside(data: str) -> Path:
     path = Path(data)
-    return path.with_name(f"{path.name.partition('.')[0]}.model.zip")
+    ending = suffix_of(path) or path.suffix
+    return path.with_name(f"{path.name[: len(path.name) - len(ending)]}.model.zip")
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from tqdm.auto import tqdm
 
@@ -84,8 +84,16 @@ def _messages(*, quiet: bool) -> Iterator[None]:
         logger.removeHandler(handler)
 
 
+class _Parser(argparse.ArgumentParser):
+    """Tells what is wrong with a call in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with the code of a wrong call."""
+        self.exit(WRONG_CALL, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="streamgp",
         description=streamgp.__doc__,
         epilog=f"`streamgp COMMAND --help` shows options and an example.\n{CODES}",

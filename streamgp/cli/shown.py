@@ -52,4 +52,6 @@ def table(rows: Sequence[Sequence[Any]]) -> list[str]:
 def _cell(value: Any) -> str:
     if value is None:
         return ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
     return f"{value:.4g}" if isinstance(value, float) else str(value)

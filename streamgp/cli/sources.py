@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import streamgp
 from streamgp.data import open_rows
 from streamgp.errors import ParameterError, StreamGPError
-from streamgp.tables.formats import files_below, is_raw
+from streamgp.tables.formats import files_below, is_raw, marks_of
 
 logger = logging.getLogger(__name__)
+
+MADE_OF = "made_of.json"
+"""File of a cache: which files, target and task it was made of."""
 
 
 def add_arrays(parser: argparse.ArgumentParser, *, target: bool) -> None:
@@ -21,6 +27,22 @@ def add_arrays(parser: argparse.ArgumentParser, *, target: bool) -> None:
     parser.add_argument("--y", default="y", help="array of targets in a Zarr store (default: y)")
     if target:
         parser.add_argument("--target", help="column to be learned, where the data are a table")
+
+
+def add_task(parser: argparse.ArgumentParser) -> None:
+    """The option that says what a target is."""
+    parser.add_argument(
+        "--task",
+        default="auto",
+        choices=("auto", "classification", "regression"),
+        help="what the target is (default: classes, unless it holds fractions or very many values)",
+    )
+
+
+def check_folder_of(output: Path, what: str) -> None:
+    """Refuse a file in a folder that is not there, before there is work to lose."""
+    if not output.parent.is_dir():
+        raise ParameterError(f"there is no folder {str(output.parent)!r} to write {what} to")
 
 
 def as_store(options: argparse.Namespace) -> str:
@@ -34,24 +56,35 @@ def as_store(options: argparse.Namespace) -> str:
         raise ParameterError(f"{data} is a table: name the column to be learned by --target")
     if "://" in data:
         raise ParameterError(f"{data} is not local: run streamgp ingest first")
-    source = Path(data)
-    cache = source.with_name(f"{source.name.partition('.')[0]}.streamgp.zarr")
-    if _is_fresh(cache, source, options.target):
+    return str(_cached(Path(data), options))
+
+
+def _cached(source: Path, options: argparse.Namespace) -> Path:
+    """The cache of a table, made anew where it is of other files, another target or task."""
+    cache = source.with_name(f"{source.name}.streamgp.zarr")
+    files = files_below(source) if source.is_dir() else [source]
+    made_of = {"files": marks_of(files), "target": options.target, "task": options.task}
+    if cache.exists() and _made_of(cache) == made_of:
         logger.info("%s is read from its cache %s", source, cache)
-        return str(cache)
+        return cache
     logger.info("%s is ingested to %s, which later fits use again", source, cache)
+    # Beside the old one, which stays where the new one is refused.
+    new = cache.with_name(f"{cache.name}.new")
+    shutil.rmtree(new, ignore_errors=True)
+    progress = False if options.quiet else None
+    try:
+        summary = streamgp.ingest(source, new, target=options.target, task=options.task, progress=progress)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("interrupted: run the same command again to go on") from None
+    (new / MADE_OF).write_text(json.dumps(made_of), encoding="utf-8")
     shutil.rmtree(cache, ignore_errors=True)
-    summary = streamgp.ingest(
-        source, cache, target=options.target, task=options.task, progress=False if options.quiet else None
-    )
-    logger.info("%s", summary)
-    return str(cache)
+    new.rename(cache)
+    logger.info("%s", replace(summary, out=str(cache)))
+    return cache
 
 
-def _is_fresh(cache: Path, source: Path, target: str) -> bool:
-    """Whether a cache is newer than its source and of the same target; refuses a folder of somebody else."""
-    if not cache.exists():
-        return False
+def _made_of(cache: Path) -> Any:
+    """What a cache was made of; refuses a folder of somebody else."""
     try:
         recipe = open_rows(cache).column_recipe
     except StreamGPError:
@@ -60,5 +93,7 @@ def _is_fresh(cache: Path, source: Path, target: str) -> bool:
         raise ParameterError(
             f"{cache} exists and is no cache of streamgp: move it away, or run streamgp ingest"
         )
-    newest = max(path.stat().st_mtime for path in (files_below(source) if source.is_dir() else [source]))
-    return recipe["target"]["column"] == target and (cache / "zarr.json").stat().st_mtime >= newest
+    try:
+        return json.loads((cache / MADE_OF).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,10 +10,10 @@ from typing import Any
 
 import streamgp
 from streamgp.cli.shown import Verbs, add_verb, table, tell
-from streamgp.cli.sources import add_arrays
+from streamgp.cli.sources import add_arrays, check_folder_of
 from streamgp.errors import ParameterError
 from streamgp.estimators import Estimator
-from streamgp.passes.tables import TABLES, write_table
+from streamgp.passes.tables import TABLES
 
 SHOWN = {
     "error": "error",
@@ -80,17 +79,9 @@ def _predict(options: argparse.Namespace) -> None:
     model, out = _model(options), options.output
     if out.suffix not in (*TABLES, ".zarr"):
         raise ParameterError(f"{out.name!r}: predictions are written to .parquet, .csv or .zarr")
-    if not out.parent.is_dir():
-        raise ParameterError(f"there is no folder {str(out.parent)!r} to write predictions to")
+    check_folder_of(out, "predictions")
     begun = time.perf_counter()
-    if out.suffix == ".zarr":
-        model.predict_stream(options.data, out, options.x)
-    else:
-        with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as folder:
-            predictions = Path(folder) / "predictions.zarr"
-            model.predict_stream(options.data, predictions, options.x)
-            classes = getattr(model, "classes_", None)
-            write_table(predictions, out, None if classes is None else classes.tolist())
+    model.predict_stream(options.data, out, options.x)
     seconds = time.perf_counter() - begun
     tell(options, {"predictions": str(out), "seconds": seconds}, [f"{out}: {seconds:.1f} s"])
 
@@ -115,14 +106,16 @@ def _score_lines(result: Mapping[str, Any]) -> list[str]:
         (f"inside the {float(mass):.0%} interval", share, None)
         for mass, share in result.get("coverage", {}).items()
     ]
-    lines = table([(f"{result['rows']} rows", "model", "baseline"), *rows, *covered])
+    lines = table([(f"{result['rows']:,} rows", "model", "baseline"), *rows, *covered])
     if len(result.get("classes", ())) > 2:
         columns = ("class", "rows", "recall", "precision", "auc")
-        lines += ["", *table([columns, *([row[name] for name in columns] for row in result["classes"])])]
+        shown = ((str(row["class"]), *(row[name] for name in columns[1:])) for row in result["classes"])
+        lines += ["", *table([columns, *shown])]
     return lines
 
 
 def _report(options: argparse.Namespace) -> None:
+    check_folder_of(options.output, "the report")
     model = _model(options)
     begun = time.perf_counter()
     model.report(options.output, options.data, options.x, options.y)

@@ -7,20 +7,18 @@ the slice; a piece of a Dask array is a delayed block, which Dask computes befor
 
 from __future__ import annotations
 
+import math
 import time
-import warnings
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import dask.array
 import numpy as np
 import zarr
 
 from streamgp.arrays import Array
-from streamgp.data.lazy import as_dask, stacked
 from streamgp.data.missing import Absent, absent_chunks, nothing_absent
-from streamgp.errors import ChunkReadError, DataWarning, StoreError, UnsupportedDtypeError
+from streamgp.errors import ChunkReadError
 
 _PAUSES = (0.05, 0.5)
 """Seconds to wait before a read is tried again."""
@@ -45,6 +43,10 @@ class Column(Protocol):
     def chunk_rows(self) -> int:
         """Rows that are read at least, because they are stored together."""
 
+    @property
+    def chunk_bytes(self) -> int:
+        """Bytes that are decoded to read any row."""
+
     def piece(self, start: int, stop: int) -> Any:
         """What a task is given for these rows: see :func:`load`."""
 
@@ -55,8 +57,16 @@ class Column(Protocol):
         """The same array, its chunks arranged so that pieces start at multiples of ``rows``."""
 
 
+class Promise(ABC):
+    """Values that a task loads for itself."""
+
+    @abstractmethod
+    def load(self) -> Array:
+        """Read them."""
+
+
 @dataclass(frozen=True)
-class ZarrPiece:
+class ZarrPiece(Promise):
     """A promise to read rows ``start:stop`` of an opened Zarr array."""
 
     array: zarr.Array
@@ -90,7 +100,7 @@ class ZarrPiece:
 
 
 @dataclass(frozen=True)
-class StackedPiece:
+class StackedPiece(Promise):
     """Pieces of several columns, side by side."""
 
     pieces: tuple[Any, ...]
@@ -104,7 +114,7 @@ class StackedPiece:
 
 def load(piece: Any) -> Array:
     """The values of a piece, inside a task."""
-    return piece.load() if isinstance(piece, ZarrPiece | StackedPiece) else np.asarray(piece)
+    return piece.load() if isinstance(piece, Promise) else np.asarray(piece)
 
 
 @dataclass(frozen=True)
@@ -129,6 +139,15 @@ class ZarrColumn:
     def chunk_rows(self) -> int:
         """Rows of a storage chunk (of an inner chunk where the array is sharded)."""
         return int(self.array.chunks[0])
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Of whole chunks, beyond the ends of the array too; of all that lie side by side."""
+        across: int = math.prod(
+            -(-length // size) * size
+            for length, size in zip(self.shape[1:], self.array.chunks[1:], strict=True)
+        )
+        return self.chunk_rows * across * self.dtype.itemsize
 
     def piece(self, start: int, stop: int) -> ZarrPiece:
         """A promise to read."""
@@ -165,6 +184,11 @@ class NumpyColumn:
         """One: memory can be cut anywhere."""
         return 1
 
+    @property
+    def chunk_bytes(self) -> int:
+        """Those of a row."""
+        return math.prod(self.shape[1:]) * self.dtype.itemsize
+
     def piece(self, start: int, stop: int) -> Array:
         """The slice."""
         return self.array[start:stop]
@@ -199,6 +223,11 @@ class StackedColumn:
     def chunk_rows(self) -> int:
         """Rows of the largest chunk."""
         return max(column.chunk_rows for column in self.columns)
+
+    @property
+    def chunk_bytes(self) -> int:
+        """Those of all columns."""
+        return sum(column.chunk_bytes for column in self.columns)
 
     def piece(self, start: int, stop: int) -> StackedPiece:
         """Promises to read."""
@@ -239,6 +268,11 @@ class DaskColumn:
         """Rows of the largest block."""
         return int(max(self.array.chunks[0], default=1)) or 1
 
+    @property
+    def chunk_bytes(self) -> int:
+        """Those of the largest block of rows."""
+        return self.chunk_rows * math.prod(self.shape[1:]) * self.dtype.itemsize
+
     def piece(self, start: int, stop: int) -> Any:
         """A delayed block."""
         return self.blocks[start // self.rows]
@@ -251,55 +285,3 @@ class DaskColumn:
         """Blocks of exactly ``rows`` rows, all features in each."""
         array = self.array.rechunk({0: rows, **dict.fromkeys(range(1, self.array.ndim), -1)})
         return DaskColumn(array, self.name, tuple(array.to_delayed().ravel()), rows)
-
-
-def as_column(array: Any, name: str) -> Column:
-    """Wrap a Zarr, Dask or NumPy array (or what becomes one of these)."""
-    array = as_dask(array)
-    if isinstance(array, zarr.Array):
-        column: Column = ZarrColumn(array, name)
-        split = len(array.shape) > 1 and array.chunks[1] < array.shape[1]
-    elif isinstance(array, dask.array.Array):
-        if any(np.isnan(size) for sizes in array.chunks for size in sizes):
-            raise StoreError(
-                f"Dask array {name!r} has chunks of unknown size; call {name}.compute_chunk_sizes() first"
-            )
-        column = DaskColumn(array, name)
-        split = array.ndim > 1 and len(array.chunks[1]) > 1
-    else:
-        column, split = NumpyColumn(np.asarray(array), name), False
-    if split:
-        warnings.warn(
-            f"the feature axis of {name!r} is split over chunks, so every row comes from several reads; "
-            f"store it with chunks=({column.chunk_rows}, {column.shape[1]}), "
-            f"or pass dask.array.from_zarr(...).rechunk(({column.chunk_rows}, -1))",
-            DataWarning,
-            stacklevel=3,
-        )
-    return column
-
-
-def as_stacked_column(arrays: Sequence[Any], names: Sequence[str]) -> Column:
-    """Wrap arrays of one axis, one for each column."""
-    name = ", ".join(names)
-    for each, array in zip(names, arrays, strict=True):
-        if len(array.shape) != 1 or array.shape != arrays[0].shape:
-            raise StoreError(
-                f"array {each!r} has shape {array.shape}; arrays that are named one by one need one axis, "
-                f"all of the same length ({names[0]!r} has shape {arrays[0].shape})"
-            )
-    if all(isinstance(array, zarr.Array) for array in arrays):
-        columns = tuple(ZarrColumn(array, each) for each, array in zip(names, arrays, strict=True))
-        for column in columns:
-            check_numeric(column)
-        return StackedColumn(columns, name)
-    return as_column(stacked([as_dask(array) for array in arrays]), name)
-
-
-def check_numeric(column: Column) -> None:
-    """Refuse features that are not real numbers."""
-    if column.dtype.kind not in "iufb":
-        raise UnsupportedDtypeError(
-            f"array {column.name!r} has dtype {column.dtype}; features must be integers, booleans or real "
-            f"floating-point numbers: encode or convert them first"
-        )

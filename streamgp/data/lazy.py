@@ -38,6 +38,14 @@ def variable(dataset: Any, name: str) -> Any:
     return dataset[name]
 
 
+def column_names(array: Any) -> Any:
+    """Names of the columns of a data frame, or labels of the second axis of an xarray; else None."""
+    if _is_xarray(array, "DataArray"):
+        labels = array.coords.get(array.dims[-1]) if array.ndim == 2 else None
+        return None if labels is None else labels.values.tolist()
+    return getattr(array, "columns", None)
+
+
 def as_dask(array: Any) -> Any:
     """A Dask array for what is lazy and not Zarr's; everything else as it is.
 

@@ -98,7 +98,8 @@ def warn_of_absent(features: Absent, targets: Absent | None) -> None:
     if told:
         warnings.warn(
             f"chunks that are not stored are read as the fill value: {told}. Zarr leaves out chunks of "
-            f"nothing but fill value; if these were written otherwise, they are lost",
+            f"nothing but fill value; if these were written otherwise, they are lost. Arrays created with "
+            f"config={{'write_empty_chunks': True}} have all of their chunks",
             DataWarning,
             stacklevel=2,
         )

@@ -14,18 +14,14 @@ from zarr.abc.store import Store as ZarrStore
 from zarr.storage import ZipStore
 
 from streamgp.arrays import Array
-from streamgp.data.columns import (
-    Column,
-    DaskColumn,
-    NumpyColumn,
-    as_column,
-    as_stacked_column,
-    check_numeric,
-)
+from streamgp.data.columns import Column, DaskColumn, NumpyColumn
 from streamgp.data.labels import plain_labels
-from streamgp.data.lazy import is_dataset, is_lazy, variable
+from streamgp.data.lazy import column_names, is_dataset, is_lazy, variable
+from streamgp.data.memory import refuse_raw_columns
 from streamgp.data.missing import Absent, refuse_lost_chunks
-from streamgp.errors import ArrayNotFoundError, StoreError, UnsupportedDtypeError
+from streamgp.data.targets import NoLabel
+from streamgp.data.wrap import as_column, as_stacked_column, check_numeric, refuse_long
+from streamgp.errors import ArrayNotFoundError, ParameterError, StoreError, UnsupportedDtypeError
 
 COMPLETE = "streamgp_complete"
 """Attribute of a group: every chunk of its arrays was written, so one that is absent was lost."""
@@ -110,8 +106,15 @@ class Rows:
         return self.feature_bytes() + targets
 
     def chunk_bytes(self) -> int:
-        """Bytes of one storage chunk of the features, decoded."""
-        return min(self.features.chunk_rows, self.n_rows) * self.feature_bytes()
+        """Bytes of one storage chunk of the features, decoded; of targets where they have larger ones.
+
+        A chunk that is longer than its array is stored, and decoded, in full.
+        """
+        own = self.features.chunk_bytes
+        if self.targets is None:
+            return own
+        beside = min(self.features.chunk_rows, self.n_rows) * self.targets.dtype.itemsize
+        return own + max(0, self.targets.chunk_bytes - beside)
 
     def cut(self, span_rows: int) -> Rows:
         """The same rows in spans of at least ``span_rows`` rows, rounded down to whole storage chunks."""
@@ -138,7 +141,12 @@ class Rows:
 
 
 def open_rows(
-    store: Store, x: Names = "X", y: str | None = "y", *, allow_missing_chunks: bool = False
+    store: Store,
+    x: Names = "X",
+    y: str | None = "y",
+    *,
+    allow_missing_chunks: bool = False,
+    no_label: NoLabel | None = None,
 ) -> Rows:
     """Open a data set and check its form; nothing is read yet.
 
@@ -146,32 +154,34 @@ def open_rows(
     a Zarr ``Store``, an ``xarray.Dataset``, or a pair of arrays (NumPy, Zarr, Dask, xarray, data frames).
     ``x`` names one array of two axes, or a list of arrays of one column each. ``y=None`` opens features
     alone: of a pair the first, and a single array is accepted too. ``allow_missing_chunks`` reads every
-    chunk that is not stored as the fill value.
+    chunk that is not stored as the fill value. ``no_label`` says how it shows that a row has none.
     """
     written_completely = False
     names, recipe = None, None
     targets: Any = None
-    name = x if isinstance(x, str) else ", ".join(x)
+    name = x if isinstance(x, str) else _joined(x)
     if isinstance(store, tuple | list) and len(store) == 2:
+        refuse_raw_columns(store[0])
         features, targets = as_column(store[0], name), None if y is None else store[1]
-        names = getattr(store[0], "columns", None)
+        names = column_names(store[0])
     elif isinstance(store, str | os.PathLike | zarr.Group | ZarrStore) or is_dataset(store):
         group = store if is_dataset(store) else _open_group(store)
         written_completely = bool(group.attrs.get(COMPLETE, False))
         if isinstance(x, str):
             features = as_column(_member(group, x), x)
             names, recipe = group.attrs.get(FEATURE_NAMES), group.attrs.get(RECIPE)
+            names = column_names(group[x]) if names is None and is_dataset(group) else names
         else:
             features, names = as_stacked_column([_member(group, each) for each in x], list(x)), x
         targets = None if y is None else _member(group, y)
     elif y is None and (hasattr(store, "shape") or is_lazy(store)):
-        features = as_column(store, name)
+        features, names = as_column(store, name), column_names(store)
     else:
         raise StoreError(
             f"cannot read rows from {type(store).__name__}: give a path or URL of a Zarr group, a "
             f"zarr.Group, an xarray.Dataset, or a pair of arrays (X, y)"
         )
-    column = None if y is None else _target_column(targets, y)
+    column = None if y is None else _target_column(targets, y, no_label)
     _check(features, column)
     return Rows(
         features,
@@ -184,11 +194,20 @@ def open_rows(
     )
 
 
-def _target_column(targets: Any, name: str) -> Column:
+def _joined(names: Any) -> str:
+    """Names of arrays of one column each, for messages."""
+    if isinstance(names, list | tuple) and names and all(isinstance(name, str) for name in names):
+        return ", ".join(names)
+    raise ParameterError(f"x must be the name of an array, or a list of names of one or more, not {names!r}")
+
+
+def _target_column(targets: Any, name: str, no_label: NoLabel | None) -> Column:
     """Targets; labels that are Python objects become numbers or strings."""
+    if np.ma.is_masked(targets):
+        targets = plain_labels(targets, name, no_label)
     column = as_column(targets, name)
     if isinstance(column, NumpyColumn):
-        return NumpyColumn(plain_labels(column.array, name), name)
+        return NumpyColumn(plain_labels(column.array, name, no_label), name)
     if isinstance(column, DaskColumn) and column.dtype.kind not in "iufbUST":
         return DaskColumn(column.array.astype(np.dtypes.StringDType()), name)
     return column
@@ -221,7 +240,13 @@ def _checked_names(names: Any, features: Column) -> tuple[str, ...] | None:
 def _member(group: Any, name: str) -> Any:
     if is_dataset(group):
         return variable(group, name)
-    member = group.get(name)
+    try:
+        member = group.get(name)
+    except (ValueError, TypeError, KeyError) as error:
+        raise StoreError(
+            f"the metadata of array {name!r} cannot be read ({type(error).__name__}: {error}): restore its "
+            f"zarr.json (or .zarray)"
+        ) from error
     if isinstance(member, zarr.Array):
         return member
     there = ", ".join(sorted(repr(key) for key in group.array_keys())) or "none"
@@ -243,12 +268,17 @@ def _check(features: Column, targets: Column | None) -> None:
     if targets is None:
         return
     if len(targets.shape) != 1:
-        raise StoreError(f"array {targets.name!r} has shape {targets.shape}; targets need one axis: rows")
+        one = "take" if targets.shape[1:] == (1,) else "choose one column, such as"
+        raise StoreError(
+            f"array {targets.name!r} has shape {targets.shape}; targets need one axis, rows: {one} "
+            f"{targets.name}[:, 0]"
+        )
     if targets.dtype.kind not in "iufbUST":
         raise UnsupportedDtypeError(
             f"array {targets.name!r} has dtype {targets.dtype}; targets must be integers, booleans, strings "
             f"or real floating-point numbers"
         )
+    refuse_long(targets)
     if targets.shape[0] != features.shape[0]:
         raise StoreError(
             f"{features.name!r} has {features.shape[0]} rows, but {targets.name!r} has {targets.shape[0]}"

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from streamgp.arrays import Array, FloatArray
+from streamgp.arrays import Array, BoolArray, FloatArray
 from streamgp.errors import ParameterError, TargetError
 
 Task = Literal["auto", "classification", "regression"]
@@ -17,23 +17,66 @@ MAX_AUTO_CLASSES = 100
 MAX_CLASSES = 1000
 
 
+@dataclass(frozen=True)
+class NoLabel:
+    """Which targets say that a row has no label: a value, or None for NaN and the empty string."""
+
+    value: Any = None
+
+    @property
+    def of_numbers(self) -> Any:
+        """What says so among numbers."""
+        return np.nan if self.value is None else self.value
+
+    @property
+    def of_strings(self) -> str:
+        """What says so among strings."""
+        return "" if self.value is None else str(self.value)
+
+    def mask(self, targets: Array) -> BoolArray:
+        """Which rows have no label.  Shapes: (c,) → (c,)."""
+        labels = as_labels(targets)
+        if labels.dtype.kind in "US":
+            return np.asarray(labels == np.asarray(self.of_strings).astype(labels.dtype.kind))
+        if self.value is None:
+            return np.isnan(labels) if labels.dtype.kind == "f" else np.zeros(len(labels), np.bool_)
+        return np.asarray(labels == self.value) & (not isinstance(self.value, str))
+
+
 @dataclass(frozen=True, eq=False)
 class ClassTargets:
-    """Labels ↔ codes 0..k-1 in the order of ``classes`` (sorted)."""
+    """Labels ↔ codes 0..k-1 in the order of ``classes`` (sorted); rows without a label have the code k.
+
+    ``no_label`` None: every row must have one.
+    """
 
     classes: Array
+    no_label: NoLabel | None = None
 
     def encode(self, targets: Array) -> FloatArray:
         """Codes as floats, the form in which all targets travel through a pass."""
         labels = as_labels(targets)
         codes = np.searchsorted(self.classes, labels)
         known = self.classes[np.minimum(codes, len(self.classes) - 1)] == labels
+        if self.no_label is not None:
+            free = self.no_label.mask(labels)
+            codes, known = np.where(free, len(self.classes), codes), known | free
         if not np.all(known):
             unknown = labels[~known][0].item()
             raise TargetError(
                 f"label {unknown!r} was not among the classes of the model: {self.classes.tolist()}"
             )
         return codes.astype(np.float64)
+
+    def labels(self, encoded: FloatArray) -> Array:
+        """Labels as a store would have them."""
+        free = encoded == len(self.classes)
+        labels: Array = self.classes[np.where(free, 0, encoded).astype(np.intp)]
+        if self.no_label is None or not free.any():
+            return labels
+        strings = labels.dtype.kind in "US"
+        fill = np.asarray(self.no_label.of_strings if strings else self.no_label.of_numbers)
+        return np.where(free, fill, labels)
 
 
 @dataclass(frozen=True)
@@ -73,7 +116,15 @@ Targets = ClassTargets | RealTargets
 
 
 def as_labels(targets: Array) -> Array:
-    """Labels in a type that sorts and compares: variable-length strings become fixed-width ones."""
+    """Labels in a type that sorts and compares: bytes and strings become fixed-width ones."""
+    if targets.dtype.kind == "S":
+        try:
+            return np.strings.decode(targets, "utf-8")
+        except UnicodeDecodeError as error:
+            raise TargetError(
+                f"a label of bytes, {error.object!r}, is no text in UTF-8: convert the labels to strings or "
+                f"numbers"
+            ) from error
     if targets.dtype.kind == "T":
         width = int(np.strings.str_len(targets).max(initial=1))
         return targets.astype(f"U{width}")
@@ -100,17 +151,18 @@ def choose_task(task: Task, kind: str, n_labels: int) -> Literal["classification
     return "classification"
 
 
-def class_targets(counts: Mapping[Any, int], dtype: np.dtype[Any]) -> ClassTargets:
+def class_targets(
+    counts: Mapping[Any, int], dtype: np.dtype[Any], no_label: NoLabel | None = None
+) -> ClassTargets:
     """The encoding of labels that were counted, in their own type; refuses too few or too many."""
     if len(counts) > MAX_CLASSES:
         raise TargetError(
             f"more than {MAX_CLASSES} distinct labels: use task='regression' for numbers, or merge classes"
         )
     if len(counts) < 2:
-        raise TargetError(
-            f"classification needs at least two classes, but all labels are {next(iter(counts))!r}"
-        )
-    return ClassTargets(np.array(sorted(counts), dtype=None if dtype.kind == "T" else dtype))
+        found = f"all labels are {next(iter(counts))!r}" if counts else "no row has a label"
+        raise TargetError(f"classification needs at least two classes, but {found}")
+    return ClassTargets(np.array(sorted(counts), dtype=None if dtype.kind in "ST" else dtype), no_label)
 
 
 def real_targets(mean: float, variance: float) -> RealTargets:
@@ -132,8 +184,16 @@ def n_heads(targets: Targets) -> int:
 
 
 def head_targets(targets: Targets, encoded: FloatArray, head: int) -> FloatArray:
-    """What a head learns: the real target itself, or ±1 for its class against the rest."""
+    """What a head learns: the real target itself, or ±1 for its class against the rest; 0 without a label."""
     if isinstance(targets, RealTargets):
         return encoded
     positive = 1 if n_heads(targets) == 1 else head
-    return np.where(encoded == positive, 1.0, -1.0)
+    signs = np.where(encoded == positive, 1.0, -1.0)
+    return signs if targets.no_label is None else np.where(is_labelled(targets, encoded), signs, 0.0)
+
+
+def is_labelled(targets: Targets, encoded: FloatArray) -> BoolArray:
+    """Which rows have a label, by their codes; real targets all have one.  Shapes: (c,) → (c,)."""
+    if isinstance(targets, RealTargets) or targets.no_label is None:
+        return np.ones(len(encoded), np.bool_)
+    return np.asarray(encoded < len(targets.classes))

@@ -30,26 +30,46 @@ def fit_stream(
     y: str = "y",
     task: Task = "auto",
     *,
+    sample_weight: Any = None,
     allow_missing_chunks: bool = False,
     **parameters: Any,
 ) -> Estimator:
     """Fit a classifier or a regressor to a store, whichever its targets ask for.
 
-    ``task="auto"``: strings and booleans are classes, floating-point targets numbers, integers are classes up
-    to 100 distinct values. ``allow_missing_chunks``: see the estimators' ``fit_stream``. All other
-    parameters are those of the estimators.
+    Parameters
+    ----------
+    store : path, URL, zarr.Group, xarray.Dataset, or pair of arrays (X, y)
+        The rows, which are read chunk by chunk. The arrays of a pair may be NumPy, Zarr, Dask or xarray
+        arrays, or data frames.
+    x : str or list of str
+        Name of the array of features in the store, or of arrays that hold one column each.
+    y : str
+        Name of the array of targets.
+    task : {"auto", "classification", "regression"}
+        "auto" looks at the targets: strings and booleans are classes, floating-point numbers are real
+        targets, and integers are classes if there are at most 100 different ones.
+    sample_weight : array, optional
+        How often each row counts: see the method ``fit_stream`` of the estimators.
+    allow_missing_chunks : bool
+        Whether chunks that are not stored are read as the fill value, instead of refused.
+    **parameters
+        Those of :class:`~streamgp.estimators.parameters.StreamGPParameters`, such as ``memory_budget``.
+
+    Returns
+    -------
+    StreamGPClassifier or StreamGPRegressor
+        The fitted model.
     """
-    fitted = fit_store(
-        StreamGPEstimator(**parameters), store, x, y, task, allow_missing_chunks=allow_missing_chunks
-    )
+    unfitted = StreamGPEstimator(**parameters)
+    fitted = fit_store(unfitted, store, x, y, task, sample_weight, allow_missing_chunks)
     return _kind(fitted.model)(**parameters)._adopt(*fitted)
 
 
 def load(path: Any) -> Estimator:
     """Read a model that ``save`` wrote.
 
-    Parameters come back too, settings objects, kernel and likelihood among them; what cannot be written to a
-    file (a client, rows named for validation) has its default.
+    The estimator's parameters come back too, with their settings objects, kernel and likelihood. Parameters
+    that cannot be written to a file (a client, row numbers given for validation) have their defaults.
     """
     header, arrays = read_record(path, kind="model")
     model = Model.from_record(

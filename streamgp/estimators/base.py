@@ -29,6 +29,7 @@ from streamgp.posterior.model import Model
 from streamgp.posterior.witness import WITNESS, witness_of
 from streamgp.settings import fit_settings, parameter_to_json
 from streamgp.training.history import final_evidence
+from streamgp.training.prepare import no_label_of
 from streamgp.training.preview import Preview, preview
 
 logger = logging.getLogger(__name__)
@@ -86,11 +87,12 @@ class StreamGPEstimator(StreamGPParameters):
         """Fit to a Zarr group (path, URL, group, Zarr store), an ``xarray.Dataset`` or a pair of arrays.
 
         All are read chunk by chunk. ``x`` is the name of one array, or a list of arrays of one column each.
-        ``sample_weight``, one number a row, in memory: with "fitc" and "local" a row of weight 2 counts as
-        two equal rows do. With "adf" and "ep" (after "ivm" or "random") its site is raised to that power, and
-        it competes for the active set accordingly; their kernel is learned from all rows of positive weight
-        alike. Chunks that must have been lost are refused; ``allow_missing_chunks`` reads them as the fill
-        value.
+        ``sample_weight`` is an array in memory with one number a row. With "fitc" and "local" a row of weight
+        2 counts as two equal rows do. With "adf" and "ep" the weight acts on the row's site, and on how it
+        competes for the active set: "ivm" weighs what the row would teach, "pass" and "fpass" take its
+        probability to that power. Their kernel is learned from all rows of positive weight alike.
+
+        Chunks that must have been lost are refused; ``allow_missing_chunks`` reads them as the fill value.
         """
         return self._fit(store, x, y, sample_weight, allow_missing_chunks=allow_missing_chunks)
 
@@ -130,7 +132,8 @@ class StreamGPEstimator(StreamGPParameters):
         """The recipe and the memory of a fit to a store; a few chunks are read, nothing is learned."""
         with running(self.n_jobs, verbose=False):
             settings = fit_settings(self.get_params(deep=False), seed_of(self.random_state))
-            return preview(open_rows(store, x, y), task or self.task, settings)
+            rows = open_rows(store, x, y, no_label=no_label_of(settings.likelihood))
+            return preview(rows, task or self.task, settings)
 
     def predict_latent(self, X: Any) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and variance of the latent functions: (rows,) each for one, else (rows, heads).
@@ -174,7 +177,12 @@ class StreamGPEstimator(StreamGPParameters):
             return
         with opened(self, data, x, y) as rows:
             score = visit(self, planned(self, rows), self._evaluation)
-            write_report(self, path, score, take_sample(rows, seed=0))
+            features, targets = take_sample(rows, seed=0)
+            no_label = getattr(self.model_.targets, "no_label", None)
+            if no_label is not None:
+                labelled = ~no_label.mask(targets)
+                features, targets = features[labelled], targets[labelled]
+            write_report(self, path, score, (features, targets))
 
     @property
     def _evaluation(self) -> Visitor[Any]:

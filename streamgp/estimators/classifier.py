@@ -10,20 +10,22 @@ import dask.array
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from streamgp.arrays import Array
 from streamgp.data.labels import plain_labels
 from streamgp.data.lazy import is_lazy
 from streamgp.data.rows import Names, Store
+from streamgp.errors import ParameterError
 from streamgp.estimators.base import StreamGPEstimator
-from streamgp.estimators.inputs import by_block, lazily
+from streamgp.estimators.inputs import by_block, lazily, refuse_other_than_numbers
 from streamgp.estimators.partial import known_classes
 from streamgp.estimators.passes import evaluate, marginals, write
 from streamgp.passes import ClassEvaluation
 from streamgp.passes.scores import ClassScore
 from streamgp.posterior import Marginals
 from streamgp.posterior.predictive import ClassPredictive
+from streamgp.training.prepare import no_label_of
 
 
 class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[misc]
@@ -36,25 +38,32 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
     task = "classification"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to arrays in memory, or to Dask arrays; ``sample_weight`` as for :meth:`fit_stream`."""
+        """Fit to arrays or data frames, in memory or of Dask; ``sample_weight`` as for :meth:`fit_stream`.
+
+        With ``likelihood=NullCategory()`` rows may have no label: NaN, None, masked, or as ``missing`` says.
+        """
         names = None
         if not is_lazy(X):
-            X, y = validate_data(self, X, y, dtype="numeric", accept_sparse=False)
-            check_classification_targets(y)
-            names, y = getattr(self, "feature_names_in_", None), plain_labels(y)
+            refuse_other_than_numbers(X)
+            X, y = _validated(self, X, y)
+            names = getattr(self, "feature_names_in_", None)
         self._fit((X, y), "X", "y", sample_weight, names=names)
         return self if is_lazy(X) else self._remember_active(X, y)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Learn a batch of rows in memory beside those of earlier batches.
+        """Learn a batch of rows, in memory, together with those of earlier batches.
 
-        The model is the one that ``fit`` would make of all rows so far, as long as they fit into an eighth of
-        ``memory_budget``; beyond, active rows and a random part of the others, each with the weight of those
-        that it stands for, are what is remembered. New rows compete with them for the active set. After a
-        ``fit`` in memory only its active rows are remembered; a store is for ``fit_stream``, all of it.
+        As long as all rows so far fit into an eighth of ``memory_budget``, this gives exactly the model that
+        ``fit`` would make of all of them. Beyond that, the active rows are remembered and a random part of
+        the others, each with the weight of the rows that it stands for; new rows compete with them for the
+        active set. After a ``fit`` in memory only its active rows are remembered. Rows of a store need no
+        batches: ``fit_stream`` takes all of it.
         ``classes`` are all labels that will ever be met; the first batch must show each of them.
         """
-        X, y = validate_data(self, X, y, dtype="numeric", reset=not hasattr(self, "model_"))
+        if no_label_of(self.likelihood) is not None:
+            raise ParameterError("partial_fit is for rows with labels: leave the likelihood out, or use fit")
+        refuse_other_than_numbers(X)
+        X, y = validate_data(self, X, _unmasked(y), dtype="numeric", reset=not hasattr(self, "model_"))
         check_classification_targets(y)
         y = plain_labels(y)
         known_classes(self, y, classes)
@@ -73,7 +82,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         """
         X = lazily(self, X)
         if isinstance(X, dask.array.Array):
-            return by_block(self, self.predict, X, self.classes_.dtype)
+            return by_block(self, "predict", X, self.classes_.dtype)
         if self._predictive.decides_by_mean:
             positive = self._predictive.is_positive(marginals(self, X, with_variance=False))
             return self.classes_[positive.astype(np.intp)]
@@ -84,7 +93,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         """Probability of every class, in the order of ``classes_``; a Dask array for a Dask array."""
         X = lazily(self, X)
         if isinstance(X, dask.array.Array):
-            return by_block(self, self.predict_proba, X, np.dtype(np.float64), len(self.classes_))
+            return by_block(self, "predict_proba", X, np.dtype(np.float64), len(self.classes_))
         return np.exp(self._predictive.log_probabilities(marginals(self, X)))
 
     def decision_function(self, X: Any) -> Any:
@@ -97,7 +106,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         if isinstance(X, dask.array.Array):
             n_classes = self._predictive.n_classes
             columns = None if n_classes == 2 else n_classes
-            return by_block(self, self.decision_function, X, np.dtype(np.float64), columns)
+            return by_block(self, "decision_function", X, np.dtype(np.float64), columns)
         log_probabilities = self._predictive.log_probabilities(marginals(self, X))
         if log_probabilities.shape[1] > 2:
             return log_probabilities
@@ -114,10 +123,13 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
     ) -> None:
         """Write ``label`` (a class number) and ``probability`` of every row to a new Zarr group.
 
-        The group's attribute ``classes`` names the classes in the order of their numbers. A run that was
-        killed goes on where it was. ``on_bad_rows``: what becomes of rows with NaN, infinity or numbers
-        beyond float32: "raise" names the first, "nan" writes NaN, label -1, and their number as the
-        attribute ``streamgp_bad_rows``.
+        The group's attribute ``classes`` names the classes in the order of their numbers. A path that ends in
+        .parquet or .csv becomes a table instead, with the label and a column ``p_<class>`` for each class.
+        A run to a group that was killed goes on where it was.
+
+        ``on_bad_rows`` says what becomes of rows with NaN, infinity or numbers beyond float32: "raise" names
+        the first of them; "nan" writes NaN and label -1, and their number as the attribute
+        ``streamgp_bad_rows``.
         """
         n_classes = self._predictive.n_classes
         columns = {
@@ -155,6 +167,26 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         as for :meth:`predict_stream`; "nan" leaves such rows out of the score.
         """
         return evaluate(self, store, x, y, self._evaluation, on_bad_rows, allow_missing_chunks)
+
+
+def _validated(estimator: StreamGPClassifier, X: Any, y: Any) -> tuple[Array, Array]:
+    """Features and labels as arrays; where rows may have no label, only the others' labels are looked at."""
+    no_label = no_label_of(estimator.likelihood)
+    if no_label is None:
+        X, y = validate_data(estimator, X, _unmasked(y), dtype="numeric", accept_sparse=False)
+        y = plain_labels(y)
+        check_classification_targets(y)
+        return X, y
+    X = validate_data(estimator, X, dtype="numeric", accept_sparse=False)
+    y = plain_labels(y, no_label=no_label)
+    check_consistent_length(X, y)
+    check_classification_targets(y[~no_label.mask(y)])
+    return X, y
+
+
+def _unmasked(y: Any) -> Any:
+    """Labels none of which is masked: scikit-learn would read what stands under the mask."""
+    return plain_labels(y) if np.ma.is_masked(y) else y
 
 
 def _class_columns(predictive: ClassPredictive, marginals: Marginals) -> Mapping[str, Array]:

@@ -12,7 +12,12 @@ from streamgp.data import Rows, open_rows
 from streamgp.data.rows import Names, Store
 from streamgp.errors import TableError
 from streamgp.posterior.model import Model
-from streamgp.tables.formats import is_raw, require_pyarrow
+from streamgp.tables.formats import is_frame, is_raw, require_pyarrow
+
+
+def takes_raw(estimator: Any, rows: Any) -> bool:
+    """Whether rows are raw columns to this model; without a recipe, a frame holds features."""
+    return is_raw(rows) and (estimator.model_.column_recipe is not None or not is_frame(rows))
 
 
 def encoded(estimator: Any, source: Any) -> Array:
@@ -31,8 +36,9 @@ def opened(
 
     Of raw columns the target is the one that the model learned, unless ``y`` names another.
     """
-    if not is_raw(store):
-        yield open_rows(store, x, y, allow_missing_chunks=allow_missing_chunks)
+    if not takes_raw(estimator, store):
+        no_label = getattr(estimator.model_.targets, "no_label", None)
+        yield open_rows(store, x, y, allow_missing_chunks=allow_missing_chunks, no_label=no_label)
         return
     recipe = _recipe(estimator.model_, store)
     from streamgp.tables import again  # only here: it needs pyarrow

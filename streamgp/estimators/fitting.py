@@ -11,10 +11,13 @@ from sklearn.utils import check_random_state
 from streamgp.data import open_rows
 from streamgp.data.rows import Names, Store
 from streamgp.data.targets import Task
+from streamgp.errors import ParameterError
 from streamgp.estimators.running import running
 from streamgp.settings import fit_settings
+from streamgp.settings.checks import folder
 from streamgp.training.fit import Fitted, fit
 from streamgp.training.identity import resumed_seed
+from streamgp.training.prepare import no_label_of
 
 if TYPE_CHECKING:
     from streamgp.estimators.base import StreamGPEstimator
@@ -34,9 +37,11 @@ def fit_store(
     if estimator.warm_start and hasattr(estimator, "kernel_"):
         parameters["kernel"] = estimator.kernel_
     with running(estimator.n_jobs, estimator.verbose):
-        seed = resumed_seed(estimator.checkpoint) if estimator.random_state is None else None
+        place = folder("checkpoint", estimator.checkpoint)
+        seed = resumed_seed(place) if estimator.random_state is None else None
         settings = fit_settings(parameters, seed_of(estimator.random_state) if seed is None else seed, weight)
-        rows = open_rows(store, x, y, allow_missing_chunks=allow_missing_chunks)
+        no_label = no_label_of(settings.likelihood)
+        rows = open_rows(store, x, y, allow_missing_chunks=allow_missing_chunks, no_label=no_label)
         fitted = fit(rows, task, settings)
     named = replace(fitted.model, feature_names=rows.feature_names, column_recipe=rows.column_recipe)
     return fitted._replace(model=named)
@@ -46,6 +51,11 @@ def seed_of(random_state: Any) -> int:
     """The seed that ``random_state`` stands for; None: another one each time."""
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1)[0])
-    if isinstance(random_state, int | np.integer):
+    if isinstance(random_state, int | np.integer) and random_state >= 0:
         return int(random_state)
-    return int(check_random_state(random_state).randint(2**31 - 1))
+    try:
+        return int(check_random_state(random_state).randint(2**31 - 1))
+    except ValueError as error:
+        raise ParameterError(
+            f"random_state must be None, an integer of at least 0 or a RandomState, not {random_state!r}"
+        ) from error

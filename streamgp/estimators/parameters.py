@@ -26,50 +26,70 @@ class StreamGPParameters(BaseEstimator):  # type: ignore[misc]
         Size of the active set: rows that the model keeps, or inducing inputs. Time grows with its square.
         "auto": from the number of rows, the budget and what a pass costs.
     selection : {"auto", "ivm", "pass", "fpass", "random", "kmeans", "gain"} or settings of one of them
-        How active rows are chosen. "auto": where ``inference`` is "auto" too, a trial on a sample decides
-        among a linear model, inducing inputs and local blocks by rows that none of them saw, and
-        ``recipe_`` says what it found; else "kmeans" for "fitc" and "local", "ivm" for "adf" and "ep".
-        "ivm": greedily, by what each row would teach. "pass": rows that are predicted badly enter and rows
-        that are predicted well leave, up to ``n_active`` rows. "fpass": the same, always with ``n_active``
-        rows. "random": at random. "kmeans": centres of clusters, each class with its own. "gain": rows that
-        raise the evidence most. Settings: :mod:`streamgp.settings`.
+        How active rows are chosen.
+
+        - "auto": if ``inference`` is "auto" too, a trial decides: a constant, a linear model, inducing inputs
+          and local blocks are fitted to a sample, and rows that none of them saw judge. ``recipe_`` says what
+          the trial found. If ``inference`` is given: "kmeans" for "fitc" and "local", else "ivm".
+        - "ivm": greedily, the row that would teach most.
+        - "pass": rows that are predicted badly enter, and rows that are predicted well leave, up to
+          ``n_active`` rows. "fpass": the same, always with ``n_active`` rows.
+        - "random": at random.
+        - "kmeans": centres of clusters, each class with its own.
+        - "gain": rows that raise the evidence most.
+
+        Settings objects are in :mod:`streamgp.settings`.
     inference : {"auto", "adf", "ep", "fitc", "local"} or settings of one of them
-        What the active set then says. "adf" visits each site once. "ep" is expectation propagation on the
-        active set until nothing changes. "fitc" is expectation propagation over *all* rows, with the active
-        set as inducing inputs that all classes share: one pass a sweep. "local" is the same, and what the
-        inducing inputs leave unexplained is explained by blocks of near rows: most accurate where a few
-        hundred inducing inputs cannot resolve the function; the model then holds all training rows. "auto":
-        by a trial (see ``selection``); after a selection that is given, "ep" for "pass" and "fpass", "fitc"
-        for "kmeans" and "gain", else "adf". Settings: :class:`~streamgp.settings.ADF`,
-        :class:`~streamgp.settings.EP`, :class:`~streamgp.settings.FITC`, :class:`~streamgp.settings.Local`.
+        What the model learns through the active set.
+
+        - "auto": by the trial (see ``selection``). If ``selection`` is given: "ep" for "pass" and "fpass",
+          "fitc" for "kmeans" and "gain", else "adf".
+        - "adf": assumed density filtering, which visits each active row once.
+        - "ep": expectation propagation on the active rows, until nothing changes.
+        - "fitc": expectation propagation over *all* rows. The active set are inducing inputs, shared by all
+          classes; each sweep is one pass over the rows.
+        - "local": the same, and blocks of near rows explain what the inducing inputs leave unexplained. It is
+          the most accurate where a few hundred inducing inputs cannot resolve the function. The model then
+          holds all training rows.
+
+        Settings: :class:`~streamgp.settings.ADF`, :class:`~streamgp.settings.EP`,
+        :class:`~streamgp.settings.FITC`, :class:`~streamgp.settings.Local`.
     kernel : Kernel, optional
-        Covariance of the latent function on standardised features; learning starts from it. Default: what
-        rows held or left out prefer of several families ("local", "joint" classes), else an RBF with a
-        lengthscale for each feature up to 100 of them, plus a linear kernel (left out where the evidence
-        learns classes).
+        Covariance of the latent function, on standardised features; learning starts from it. Default: "local"
+        and "joint" classes choose among several families by rows that are held or left out. The others take
+        an RBF plus a linear kernel (no linear kernel where classes are learned by the evidence), with one
+        lengthscale for each feature if there are at most 100.
     likelihood : Likelihood, optional
         Default :class:`~streamgp.likelihoods.Probit` with a bias from the class's share, or
         :class:`~streamgp.likelihoods.Gaussian`.
     multiclass : {"auto", "joint", "per_class", "shared"}
-        How more than two classes are learned. "per_class": one against the rest, with an active set of
-        ``n_active`` rows for each class; the default of "adf" and "ep". "shared": one against the rest, with
-        one active set for all; the default of "fitc" and "local". "joint": by one likelihood of all classes
-        (:class:`~streamgp.likelihoods.Softmax`; of two classes, one function and
-        :class:`~streamgp.likelihoods.Logit`), whose mode is found over all rows, without variances; goes with
-        "fitc" and "kmeans", "random" or "gain", and gives the best probabilities of many classes, fast. With
-        ``FITC(residual=...)`` expectation propagation follows, and there are variances. With "ivm" and "adf",
-        "joint" is the multi-way IVM: an active set for each class, chosen together.
+        How more than two classes are learned.
+
+        - "per_class": each class against the rest, with an active set of ``n_active`` rows for each class.
+          The default of "adf" and "ep".
+        - "shared": each class against the rest, with one active set for all. The default of "fitc" and
+          "local".
+        - "joint": by one likelihood of all classes, :class:`~streamgp.likelihoods.Softmax` (of two classes,
+          one function and :class:`~streamgp.likelihoods.Logit`). It gives the best probabilities of many
+          classes, and is fast. It goes with "fitc" and "kmeans", "random" or "gain": the mode is found over
+          all rows, without variances; with ``FITC(residual=...)`` expectation propagation follows, and there
+          are variances. With "ivm" and "adf" it is the multi-way IVM: an active set for each class, chosen
+          together.
     class_weight : "balanced" or dict, optional
-        For classes: how often rows of each count, as ``sample_weight`` of :meth:`fit_stream` says for rows.
+        How often the rows of each class count. "balanced" gives all classes the same total. It acts as
+        ``sample_weight`` of :meth:`fit_stream` does.
     learn_hyperparameters : bool or {"constant", "hybrid", "exact", "evidence", "passes"}
-        How the parameters of kernel and likelihood are learned, on a sample. "constant": by the IVM's
-        criterion, with sites held fixed in the inner loop. "hybrid": the same, with sites set anew before
-        every search direction; "exact": at every evaluation. "evidence": by the evidence of the sample seen
-        through inducing inputs.
-        "passes": in the end by the evidence of all rows, in passes over them; goes with "fitc". True chooses:
-        the evidence for "fitc" and for "pass" and "fpass" where there are at most 100 features (for "fitc"
-        also where targets are real or inducing inputs are learned), else "constant". For "pass" and "fpass"
-        on real targets, True follows the evidence of the active set every 8 blocks.
+        How the parameters of kernel and likelihood are learned. False: they stay as given.
+
+        - "constant": by the IVM's criterion on a sample, with sites held fixed in the inner loop. "hybrid":
+          the same, with sites set anew before every search direction; "exact": at every evaluation.
+        - "evidence": by the evidence of a sample, seen through inducing inputs; of joint classes that have
+          variances, by the evidence of all of them together.
+        - "passes": the same, and in the end by the evidence of all rows, in passes over them; only for
+          "fitc".
+        - True chooses: the evidence for "fitc", "pass" and "fpass" if there are at most 100 features (for
+          "fitc" also if targets are real or inducing inputs are learned), else "constant". For "pass" and
+          "fpass" on real targets it follows the evidence of the active set every 8 blocks.
     standardize : {"auto", "common"} or bool
         Shift and scale of the features; see :func:`streamgp.data.standardize.choose_standardizer`.
     precision : {"auto", "float32", "float64"}

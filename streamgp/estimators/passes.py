@@ -14,7 +14,8 @@ from streamgp.data.missing import warn_of_absent
 from streamgp.data.rows import Names, Store
 from streamgp.errors import ParameterError
 from streamgp.estimators.columns import opened
-from streamgp.estimators.inputs import features_of
+from streamgp.estimators.inputs import check_names, features_of
+from streamgp.estimators.output import as_group
 from streamgp.estimators.running import n_threads
 from streamgp.inference.local.snapshot import LocalSnapshot
 from streamgp.inference.local.waves import run_in_waves
@@ -71,9 +72,16 @@ def write(
     allow_missing_chunks: bool,
     attributes: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write what ``predict`` makes of every row of a store to a new Zarr group, or go on doing so."""
+    """Write what ``predict`` makes of every row of a store to a new Zarr group, or to a table.
+
+    A group that a killed run has begun is gone on with; a table begins again.
+    """
     check_is_fitted(estimator)
-    with opened(estimator, store, x, None, allow_missing_chunks) as found:
+    attributes = attributes or {}
+    with (
+        as_group(out, attributes.get("classes")) as group,
+        opened(estimator, store, x, None, allow_missing_chunks) as found,
+    ):
         ready = planned(estimator, found)
         rows = ready.rows
         warn_of_absent(*rows.check_chunks())
@@ -82,7 +90,7 @@ def write(
         # The posterior is a sum over all rows: those that the model holds need not be read to tell it.
         small = {name: array for name, array in arrays.items() if not isinstance(array, LargeArray)}
         identity = record_digest(header, small, extra=how)
-        with output_group(out, rows, columns, {IDENTITY: identity, **(attributes or {})}) as output:
+        with output_group(group, rows, columns, {IDENTITY: identity, **attributes}) as output:
             writer = PredictionWriter(predict, output.arrays)
             bad = output.bad_rows
             if output.spans:
@@ -105,9 +113,12 @@ def planned(estimator: StreamGPEstimator, rows: Rows) -> Ready:
         raise ParameterError(
             f"rows have {rows.n_features} features, but the model was fitted to {estimator.n_features_in_}"
         )
+    check_names(estimator, rows.feature_names)
     demand = fitted_demand(estimator.model_, rows)
     plan = make_plan(demand, parse_size(estimator.memory_budget), n_threads(estimator.n_jobs))
-    settings = PassSettings(plan.rows_per_block, plan.tasks_in_flight, estimator.client, estimator.progress)
+    settings = PassSettings(
+        plan.rows_per_block, plan.tasks_in_flight, estimator.client, estimator.progress, plan.read_ahead
+    )
     return Ready(rows.cut(plan.span_rows), settings, plan.spare_bytes)
 
 

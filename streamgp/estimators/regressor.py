@@ -13,10 +13,11 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from streamgp.arrays import Array
+from streamgp.data.labels import plain_labels
 from streamgp.data.lazy import is_lazy
 from streamgp.data.rows import Names, Store
 from streamgp.estimators.base import StreamGPEstimator
-from streamgp.estimators.inputs import by_block, lazily
+from streamgp.estimators.inputs import by_block, lazily, refuse_other_than_numbers
 from streamgp.estimators.passes import evaluate, marginals, write
 from streamgp.likelihoods import Ordinal
 from streamgp.passes import RealEvaluation
@@ -39,26 +40,30 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
     task = "regression"
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to arrays in memory, or to Dask arrays; ``sample_weight`` as for :meth:`fit_stream`.
+        """Fit to arrays or data frames, in memory or of Dask; ``sample_weight`` as for :meth:`fit_stream`.
 
         Targets are centred and scaled, predictions mapped back; counts and ordered categories
         (``likelihood=Poisson()``, ``Ordinal(5)``) are taken as they are.
         """
         names = None
         if not is_lazy(X):
+            y = plain_labels(y) if np.ma.is_masked(y) else y  # which refuses it
+            refuse_other_than_numbers(X)
             X, y = validate_data(self, X, y, dtype="numeric", y_numeric=True)
             names = getattr(self, "feature_names_in_", None)
         self._fit((X, y), "X", "y", sample_weight, names=names)
         return self if is_lazy(X) else self._remember_active(X, y)
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn a batch of rows in memory beside those of earlier batches.
+        """Learn a batch of rows, in memory, together with those of earlier batches.
 
-        The model is the one that ``fit`` would make of all rows so far, as long as they fit into an eighth of
-        ``memory_budget``; beyond, active rows and a random part of the others, each with the weight of those
-        that it stands for, are what is remembered. New rows compete with them for the active set. After a
-        ``fit`` in memory only its active rows are remembered; a store is for ``fit_stream``, all of it.
+        As long as all rows so far fit into an eighth of ``memory_budget``, this gives exactly the model that
+        ``fit`` would make of all of them. Beyond that, the active rows are remembered and a random part of
+        the others, each with the weight of the rows that it stands for; new rows compete with them for the
+        active set. After a ``fit`` in memory only its active rows are remembered. Rows of a store need no
+        batches: ``fit_stream`` takes all of it.
         """
+        refuse_other_than_numbers(X)
         reset = not hasattr(self, "model_")
         X, y = validate_data(self, X, y, dtype="numeric", y_numeric=True, reset=reset)
         return self._fit_partially(X, y, sample_weight)
@@ -76,8 +81,8 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
         """
         X = lazily(self, X)
         if isinstance(X, dask.array.Array):
-            both = by_block(self, self._mean_and_deviation, X, np.dtype(np.float64), 2)
-            return (both[:, 0], both[:, 1]) if return_std else by_block(self, self.predict, X, both.dtype)
+            both = by_block(self, "_mean_and_deviation", X, np.dtype(np.float64), 2)
+            return (both[:, 0], both[:, 1]) if return_std else by_block(self, "predict", X, both.dtype)
         if not return_std and self._predictive.mean_is_latent:
             return self._predictive.latent_mean(marginals(self, X, with_variance=False))
         mean, variance = self._predictive.predict(marginals(self, X))
@@ -106,9 +111,11 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
     ) -> None:
         """Write ``mean`` and ``variance`` of every row to a new Zarr group.
 
-        A run that was killed goes on where it was. ``on_bad_rows``: what becomes of rows with NaN, infinity
-        or numbers beyond float32: "raise" names the first, "nan" writes NaN and their number as the attribute
-        ``streamgp_bad_rows``.
+        A path that ends in .parquet or .csv becomes a table instead, with ``mean`` and
+        ``standard_deviation``. A run to a group that was killed goes on where it was.
+
+        ``on_bad_rows`` says what becomes of rows with NaN, infinity or numbers beyond float32: "raise" names
+        the first of them; "nan" writes NaN, and their number as the attribute ``streamgp_bad_rows``.
         """
         columns = {name: ((), np.dtype(np.float64)) for name in ("mean", "variance")}
         write(

@@ -14,6 +14,7 @@ from streamgp.likelihoods.joint import JointLikelihood
 from streamgp.likelihoods.laplace import Laplace
 from streamgp.likelihoods.logit import Logit
 from streamgp.likelihoods.multivariate_probit import MultivariateProbit
+from streamgp.likelihoods.null_category import NullCategory
 from streamgp.likelihoods.ordinal import Ordinal
 from streamgp.likelihoods.poisson import Poisson
 from streamgp.likelihoods.probit import Probit
@@ -33,6 +34,7 @@ __all__ = [
     "Logit",
     "ModeTerms",
     "MultivariateProbit",
+    "NullCategory",
     "Ordinal",
     "Poisson",
     "Probit",

@@ -80,6 +80,8 @@ class Likelihood(Parametric):
     """
     expects_outliers = False
     """Whether targets far from all others are noise, not news."""
+    takes_unlabelled = False
+    """Whether a row may have no label, which is target 0; ``missing`` then is what says so in the data."""
     family: int | None = None
     """Code by which compiled loops know this likelihood (``streamgp.numerics.moments``), or None."""
 
@@ -87,6 +89,11 @@ class Likelihood(Parametric):
     def domain(self) -> Domain:
         """Targets that it is for: all real numbers, unless said otherwise."""
         return Domain()
+
+    @property
+    def of_labels(self) -> Likelihood:
+        """The likelihood of rows with a label, by which models are judged, calibrated, and predict."""
+        return self
 
     def started(self, targets: FloatArray) -> Self:
         """The likelihood that learning starts from: what was left open is chosen by some targets, (c,)."""
@@ -167,7 +174,7 @@ class Likelihood(Parametric):
         self, targets: npt.ArrayLike, latent_mean: npt.ArrayLike, latent_variance: npt.ArrayLike
     ) -> FloatArray:
         """Log density, or log probability, of each target under its own marginal: log Z, (c,)."""
-        return self.tilted_moments(targets, latent_mean, latent_variance).log_z
+        return self.of_labels.tilted_moments(targets, latent_mean, latent_variance).log_z
 
     def positive_probability(self, latent_mean: npt.ArrayLike, latent_variance: npt.ArrayLike) -> FloatArray:
         """P(y = +1) of each row, (c,); only for likelihoods of two classes."""

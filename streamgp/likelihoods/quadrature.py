@@ -102,6 +102,8 @@ def _refine_small_variances(
     rounding = 4 * _EPSILON * (1.0 + np.abs(height)) / rows.root**2
     # A row whose centre is at the floor has nothing to expand.
     chosen = np.flatnonzero((rounding > _GOOD_ENOUGH) & (height > 0.5 * LOG_DENSITY_FLOOR))
+    if chosen.size == 0:  # a density need not know what to do with no rows
+        return
     part = rows.take(chosen)
     expansion = expand(density, part.targets, part.mean + part.root * peak.centre[chosen], 6.0 * part.root)
     better = np.flatnonzero(expansion.error < rounding[chosen])

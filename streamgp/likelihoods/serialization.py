@@ -15,6 +15,7 @@ from streamgp.likelihoods.joint import JointLikelihood
 from streamgp.likelihoods.laplace import Laplace
 from streamgp.likelihoods.logit import Logit
 from streamgp.likelihoods.multivariate_probit import MultivariateProbit
+from streamgp.likelihoods.null_category import NullCategory
 from streamgp.likelihoods.ordinal import Ordinal
 from streamgp.likelihoods.poisson import Poisson
 from streamgp.likelihoods.probit import Probit
@@ -34,11 +35,15 @@ _KINDS: dict[str, type[Likelihood | JointLikelihood]] = {
         StudentT,
         Laplace,
         Ordinal,
+        NullCategory,
     )
 }
 
-NAMED_LIKELIHOODS = {name.lower(): kind for name, kind in _KINDS.items() if kind is not Ordinal}
-"""Likelihoods that can be asked for by name; how many categories there are, only the user knows."""
+NAMED_LIKELIHOODS = {
+    name.lower(): kind for name, kind in _KINDS.items() if kind not in (Ordinal, NullCategory)
+}
+"""Likelihoods that can be asked for by name; how many categories there are, or what says that a row has
+no label, only the user knows."""
 
 
 def _is_log_density(function: Callable[..., Any]) -> bool:

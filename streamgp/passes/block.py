@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from threading import Semaphore
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -97,13 +98,17 @@ class Visitor(ABC, Generic[T]):
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """All that tasks of one pass have in common; shipped once per pass."""
+    """All that tasks of one pass have in common; shipped once per pass.
+
+    ``turns``: taken by whoever computes, where more threads of this process read than may compute.
+    """
 
     visitor: Visitor[Any]
     reading: Reading | None
     snapshot: Posterior | None
     rows_per_block: int
     on_bad_rows: OnBadRows | None = None  # None: rows are known to be good
+    turns: Semaphore | None = None
 
     def buffers(self, rows: int) -> Buffers:
         """Room for blocks of at most so many rows."""
@@ -124,7 +129,9 @@ class Job:
                     stored, self.reading.dtype, out=buffers.features[: len(stored)]
                 )
             if self.on_bad_rows is not None:
-                bad = bad_rows(features, targets)
+                # That a row has no label does not make it a bad one.
+                free = getattr(self.reading.targets, "no_label", None) is not None
+                bad = bad_rows(features, None if free else targets)
                 if bad.size and self.on_bad_rows == "raise":
                     refuse_row(
                         start + int(bad[0]), stored[bad[0]], None if targets is None else targets[bad[0]]

@@ -21,7 +21,7 @@ import zarr
 
 from streamgp.arrays import Array, FloatArray, IntArray
 from streamgp.data import Rows
-from streamgp.data.columns import as_column
+from streamgp.data.wrap import as_column
 from streamgp.errors import CheckpointError
 
 INNER_ROWS = 256

@@ -45,7 +45,8 @@ class PickRows(Visitor[list[Pool]]):
     ``per_head`` rows of best score are kept for each head; of each class (target code; one class for real
     targets) ``quotas`` rows of smallest key, none of which reaches ``key_bounds``. ``excluded`` rows (sorted)
     are passed over, ``always`` rows kept. Without ``scores`` it is the random sample alone. Ties go to the
-    lowest row.
+    lowest row. ``score_bounds``: scores of each head that the best rows surely reach, where they are known:
+    rows below are not held.
     """
 
     keys: Keys
@@ -55,6 +56,7 @@ class PickRows(Visitor[list[Pool]]):
     always: IntArray = field(default_factory=lambda: np.zeros(0, np.int64))
     scores: Scores | None = None
     per_head: int = 0
+    score_bounds: FloatArray | None = None
 
     @property
     def needs_variance(self) -> bool:
@@ -98,7 +100,11 @@ class PickRows(Visitor[list[Pool]]):
             members = np.flatnonzero(drawn if len(self.quotas) == 1 else drawn & (targets == code))
             keep[members[smallest(keys[members], int(quota))]] = True
         for head in range(scores.shape[1]):
-            keep[smallest(-scores[:, head], self.per_head)] = True
+            if self.score_bounds is None:
+                keep[smallest(-scores[:, head], self.per_head)] = True
+            else:
+                members = np.flatnonzero(scores[:, head] >= self.score_bounds[head])
+                keep[members[smallest(-scores[members, head], self.per_head)]] = True
         return keep
 
 

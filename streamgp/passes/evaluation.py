@@ -20,6 +20,7 @@ from streamgp.passes.scores import (
     added,
     log_odds_bins,
 )
+from streamgp.posterior import Marginals
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive
 
 
@@ -39,19 +40,24 @@ class ClassEvaluation(Visitor[ClassScore]):
         """Scores of one block."""
         assert block.marginals is not None
         assert block.targets is not None
-        log_p = self.predictive.log_probabilities(block.marginals)
-        p, truth, every = np.exp(log_p), block.targets.astype(np.intp), np.arange(block.rows)
-        guess = self.predictive.decided(block.marginals, log_p)
+        k = self.predictive.n_classes
+        labelled = block.targets < k  # others have the code k
+        mean, variance = block.marginals
+        assert variance is not None
+        marginals = Marginals(mean[labelled], variance[labelled])
+        log_p = self.predictive.log_probabilities(marginals)
+        p, truth = np.exp(log_p), block.targets[labelled].astype(np.intp)
+        every = np.arange(len(truth))
+        guess = self.predictive.decided(marginals, log_p)
         confidence = p[every, guess]
         bin_ = np.clip((confidence * CONFIDENCE_BINS).astype(np.intp), 0, CONFIDENCE_BINS - 1)
 
         def histogram(weights: Any = None) -> Array:
             return np.bincount(bin_, weights, CONFIDENCE_BINS)
 
-        k = self.predictive.n_classes
         distance = (p**2).sum(axis=1) - 2 * p[every, truth] + 1
         return ClassScore(
-            block.rows,
+            len(truth),
             -float(log_p[every, truth].sum()),
             float(distance.sum()),
             histogram(),

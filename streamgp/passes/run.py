@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from threading import Semaphore
 from typing import Any, TypeVar
 
 import dask
@@ -25,29 +26,50 @@ T = TypeVar("T")
 
 _MOST_THREADS: ContextVar[int | None] = ContextVar("most_threads", default=None)
 
+MOST_TASKS = 1024
+"""Tasks of a pass: more spans than these are visited by several to a task, which merges what they give.
+
+So neither the scheduler nor whoever merges the results of tasks has more to do for a larger store.
+"""
+
 
 @dataclass(frozen=True)
 class PassSettings:
-    """How passes run. ``rows_per_block`` shapes the result's rounding, the rest only the speed."""
+    """How passes run. ``rows_per_block`` shapes the result's rounding, the rest only the speed.
+
+    ``read_ahead``: threads beside those in flight that may read, but not compute, so that slow stores are
+    waited for while rows that are there are computed with.
+    """
 
     rows_per_block: int
     tasks_in_flight: int
     client: Any = None
     progress: bool | Progress | None = None
+    read_ahead: int = 0
 
 
 def visit_span(job: Job, span: Span, features_piece: Any, targets_piece: Any) -> Any:
     """The task: read a span of whole chunks, visit it in blocks of rows, merge in order."""
     features = load(features_piece)
     targets = None if targets_piece is None else load(targets_piece)
-    total, buffers = None, job.buffers(min(span.rows, job.rows_per_block))
-    for begin in range(0, span.rows, job.rows_per_block):
-        end = min(begin + job.rows_per_block, span.rows)
-        here = None if targets is None else targets[begin:end]
-        block = job.block(span.start + begin, features[begin:end], here, buffers)
-        part = job.visitor.visit(block)
-        total = part if total is None else job.visitor.merge(total, part)
-    return job.visitor.finish(span, total)
+    with job.turns or nullcontext():
+        total, buffers = None, job.buffers(min(span.rows, job.rows_per_block))
+        for begin in range(0, span.rows, job.rows_per_block):
+            end = min(begin + job.rows_per_block, span.rows)
+            here = None if targets is None else targets[begin:end]
+            block = job.block(span.start + begin, features[begin:end], here, buffers)
+            part = job.visitor.visit(block)
+            total = part if total is None else job.visitor.merge(total, part)
+        return job.visitor.finish(span, total)
+
+
+def visit_spans(job: Job, *pieces: Any) -> Any:
+    """Several spans as one task: (span, features, targets) of each, one after the other, merged in order."""
+    total = None
+    for place in range(0, len(pieces), 3):
+        part = visit_span(job, *pieces[place : place + 3])
+        total = part if place == 0 else job.visitor.merge(total, part)
+    return total
 
 
 def run_pass(
@@ -70,11 +92,17 @@ def run_pass(
     """
     chosen = list(rows.spans() if spans is None else spans)
     job = Job(visitor, reading, snapshot, settings.rows_per_block, on_bad_rows)
-    if snapshot is not None and find_client(settings.client) is None:
-        _ = snapshot.prepared  # before there are threads that would each make it
-    items = ((span, *rows.pieces(span)) for span in chosen)
-    lengths = [span.rows for span in chosen]
-    result: T = run_tasks(visit_span, job, items, visitor.merge, settings, lengths=lengths, label=label)
+    if find_client(settings.client) is None:
+        if snapshot is not None:
+            _ = snapshot.prepared  # before there are threads that would each make it
+        if settings.read_ahead:
+            job = replace(job, turns=Semaphore(settings.tasks_in_flight))
+            settings = replace(settings, tasks_in_flight=settings.tasks_in_flight + settings.read_ahead)
+    size = -(-len(chosen) // MOST_TASKS)  # follows from the spans alone, and so do the bits of the result
+    groups = [chosen[begin : begin + size] for begin in range(0, len(chosen), size)] if chosen else []
+    items = (tuple(piece for span in group for piece in (span, *rows.pieces(span))) for group in groups)
+    lengths = [sum(span.rows for span in group) for group in groups]
+    result: T = run_tasks(visit_spans, job, items, visitor.merge, settings, lengths=lengths, label=label)
     return result
 
 

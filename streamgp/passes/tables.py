@@ -16,7 +16,7 @@ from streamgp.errors import ParameterError
 TABLES = (".parquet", ".csv")
 """Endings of the tables that can be written."""
 
-Write = Callable[[dict[str, Array]], None]
+Write = Callable[[dict[str, Any]], None]
 
 
 def write_table(predictions: Path, out: Path, classes: Sequence[Any] | None) -> int:
@@ -40,8 +40,12 @@ def write_table(predictions: Path, out: Path, classes: Sequence[Any] | None) -> 
     return n_rows
 
 
-def _classes(group: Any, here: slice, classes: Sequence[Any]) -> dict[str, Array]:
-    labels, probability = np.asarray(classes)[group["label"][here]], group["probability"][here]
+def _classes(group: Any, here: slice, classes: Sequence[Any]) -> dict[str, Any]:
+    """Names of the labels, none for rows that could not be predicted (label -1), and probabilities."""
+    import pyarrow as pa
+
+    places, probability = group["label"][here], group["probability"][here]
+    labels = pa.array(np.asarray(classes)[places], mask=places < 0)
     return {"label": labels} | {f"p_{name}": probability[:, place] for place, name in enumerate(classes)}
 
 
@@ -59,7 +63,7 @@ def _writer(path: Path, kind: str) -> Iterator[Write]:
         raise ParameterError(f"{path.name!r}: predictions are written to .parquet, .csv or .zarr")
     opened: list[Any] = []
 
-    def write(columns: dict[str, Array]) -> None:
+    def write(columns: dict[str, Any]) -> None:
         batch = pa.table(columns)
         if not opened:
             make = parquet.ParquetWriter if kind == ".parquet" else csv.CSVWriter

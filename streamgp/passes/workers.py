@@ -27,6 +27,8 @@ _LOST = (CommClosedError, ClosedClientError, CancelledError)
 """What a client says when its scheduler is gone, and when another one has taken its place."""
 
 _SETUP_ATTEMPTS = 20
+_SECONDS_BETWEEN_COUNTS = 1.0
+"""Workers join and leave: so often a pass counts them."""
 
 
 class WorkerSetup(WorkerPlugin):  # type: ignore[misc]
@@ -87,11 +89,13 @@ class Cluster:
     ) -> T:
         self._set_up_workers()
         common = self._ship_once(shared)
-        queue, flight, window = iter(items), deque[Any](), self._window()
+        queue, flight, window, counted = iter(items), deque[Any](), self._window(), time.monotonic()
         merged: list[T] = []
         try:
             while True:
-                for item in islice(queue, window - len(flight)):
+                if time.monotonic() - counted > _SECONDS_BETWEEN_COUNTS:
+                    window, counted = self._window(), time.monotonic()
+                for item in islice(queue, max(0, window - len(flight))):
                     pieces = [self.client.compute(p) if is_dask_collection(p) else p for p in item]
                     flight.append(self.client.submit(function, common, *pieces, pure=False))
                 if not flight:

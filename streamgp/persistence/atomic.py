@@ -34,7 +34,7 @@ def replacing(target: Path) -> Iterator[Path]:
     unfinished = _sibling(target, UNFINISHED)
     try:
         yield unfinished
-        _flush_tree(unfinished)
+        flush_tree(unfinished)
         if target.is_dir():
             _swap_folder(unfinished, target)
         else:
@@ -93,10 +93,11 @@ def _swap_folder(unfinished: Path, target: Path) -> None:
     discard(replaced)
 
 
-def _flush_tree(path: Path) -> None:
+def flush_tree(path: Path) -> None:
+    """Wait until a file, or a folder with all that is in it, has reached the disk."""
     if path.is_dir():
         for inner in path.iterdir():
-            _flush_tree(inner)
+            flush_tree(inner)
     flush(path)
 
 

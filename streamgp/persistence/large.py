@@ -44,7 +44,6 @@ class LargeArray(NamedTuple):
         return np.array(found, np.uint8).reshape(len(found), 32)
 
 
-ReadRows = Callable[[int, int], Array]
 Damaged = Callable[[str, str], Exception]
 
 

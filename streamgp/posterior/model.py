@@ -8,6 +8,7 @@ from typing import Any
 
 from streamgp.arrays import IntArray
 from streamgp.data import ClassTargets, RealTargets, Standardizer, Targets
+from streamgp.data.targets import NoLabel
 from streamgp.likelihoods import likelihood_from_json
 from streamgp.posterior.believed import believed, check_model_record
 from streamgp.posterior.calibration import Calibration
@@ -73,7 +74,8 @@ class Model:
         if "classes" in arrays:
             # Models of the first version have no combination.
             combination = tuple(Calibration(*each) for each in header.get("combination", ()))
-            targets = ClassTargets(arrays["classes"])
+            free = getattr(likelihoods[0], "takes_unlabelled", False)
+            targets = ClassTargets(arrays["classes"], NoLabel(likelihoods[0].missing) if free else None)
             predictive = class_predictive(likelihoods, len(targets.classes), combination)
         else:
             targets = RealTargets(*header["targets"], *likelihoods[0].domain)

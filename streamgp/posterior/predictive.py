@@ -36,11 +36,11 @@ class ClassPredictive:
     @property
     def decides_by_mean(self) -> bool:
         """Whether the sign of the latent mean (plus bias) decides: two classes, a symmetric likelihood."""
-        return len(self.likelihoods) == 1 and isinstance(self.likelihoods[0], Probit | Logit)
+        return len(self.likelihoods) == 1 and isinstance(self.likelihoods[0].of_labels, Probit | Logit)
 
     def is_positive(self, marginals: Marginals) -> BoolArray:
         """Whether each row belongs to the second of two classes, by its mean.  Shapes: (c, 1) → (c,)."""
-        likelihood = self.likelihoods[0]
+        likelihood = self.likelihoods[0].of_labels
         assert isinstance(likelihood, Probit | Logit)
         positive: BoolArray = marginals.mean[:, 0] + likelihood.bias > 0.0
         return positive

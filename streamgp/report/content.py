@@ -36,8 +36,17 @@ class Section:
     figures: Sequence[Figure] = ()
 
 
-def number(value: Any) -> str:
-    """A number of four digits for people; a dash where there is none."""
+def number(value: Any, digits: int = 4) -> str:
+    """A number of so many digits for people; a dash where there is none."""
+    return _told(value, f".{digits}g")
+
+
+def fixed(value: Any, places: int = 4) -> str:
+    """A number of so many decimal places: in a column they stand below each other."""
+    return _told(value, f".{places}f")
+
+
+def _told(value: Any, form: str) -> str:
     if value is None or not np.isfinite(value):
         return "–"
-    return f"{value:.4g}".replace("-", "−")
+    return format(value, form).replace("-", "−")

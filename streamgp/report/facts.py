@@ -1,10 +1,10 @@
-"""Numbers of a report that a model does not have at hand: a linear model, effects of features, relevance."""
+"""Numbers of a report that a model does not have at hand: a linear model, relevance."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.linear_model import LinearRegression, LogisticRegression
@@ -18,30 +18,6 @@ from streamgp.data.targets import as_labels
 from streamgp.kernels import Kernel
 
 FOLDS = 3
-EFFECTS = 6
-"""Features whose effect is shown."""
-EFFECT_ROWS = 100
-EFFECT_POINTS = 21
-MOST_EFFECTS = 40
-"""Features up to which effects are compared to find the largest, where no relevance is known."""
-
-
-class Effect(NamedTuple):
-    """How predictions follow one feature: their mean over rows, and the band of the middle 80 % of the rows.
-
-    ``of`` says what is predicted.  Shapes: grid, middle (g,), band (2, g).
-    """
-
-    feature: int
-    of: str
-    grid: FloatArray
-    middle: FloatArray
-    band: FloatArray
-
-    @property
-    def reach(self) -> float:
-        """How far the mean prediction moves."""
-        return float(np.ptp(self.middle))
 
 
 def names_of(model: Any) -> list[str]:
@@ -105,6 +81,7 @@ def _classes_linear(features: FloatArray, targets: Array, seed: int) -> dict[str
         "error": float(np.mean(probabilities.argmax(axis=1) != code)),
         "log_loss": float(log_loss(code, probabilities)),
         "auc": float(area),
+        "brier": float(np.mean(np.sum((probabilities - np.eye(len(present))[code]) ** 2, axis=1))),
     }
 
 
@@ -117,34 +94,3 @@ def _real_linear(features: FloatArray, targets: Array, seed: int) -> dict[str, f
         squared += float(residual @ residual)
         loss += 0.5 * float(np.sum(np.log(2 * np.pi * variance) + residual**2 / variance))
     return {"rmse": float(np.sqrt(squared / len(y))), "log_density": -loss / len(y)}
-
-
-def largest_effects(model: Any, rows: Array, known: FloatArray | None) -> list[Effect]:
-    """Effects of the most relevant features, or of those that move predictions most."""
-    rows = np.asarray(rows, np.float64)[:EFFECT_ROWS]
-    spread = np.flatnonzero(np.ptp(rows, axis=0) > 0)
-    if known is not None:
-        order = [feature for feature in np.argsort(-known, kind="stable") if feature in spread]
-        return [_effect(model, rows, int(feature)) for feature in order[:EFFECTS]]
-    if len(spread) > MOST_EFFECTS:
-        return []
-    found = [_effect(model, rows, int(feature)) for feature in spread]
-    return sorted(found, key=lambda effect: -effect.reach)[:EFFECTS]
-
-
-def _effect(model: Any, rows: FloatArray, feature: int) -> Effect:
-    """Predictions of all rows with one feature set to each of some values, all else as it is."""
-    values = np.unique(rows[:, feature])
-    low, high = np.quantile(values, [0.02, 0.98])
-    grid = values if len(values) <= 2 else np.linspace(low, high, EFFECT_POINTS)
-    changed = np.repeat(rows[None], len(grid), axis=0)
-    changed[:, :, feature] = grid[:, None]
-    stacked = changed.reshape(-1, rows.shape[1])
-    of, predicted = "prediction", None
-    if hasattr(model, "predict_proba"):
-        table = model.predict_proba(stacked).reshape(len(grid), len(rows), -1)
-        column = 1 if table.shape[2] == 2 else int(np.argmax(np.ptp(table.mean(axis=1), axis=0)))
-        of, predicted = f"p({model.classes_[column]})", table[:, :, column]
-    else:
-        predicted = model.predict(stacked).reshape(len(grid), len(rows))
-    return Effect(feature, of, grid, predicted.mean(axis=1), np.quantile(predicted, [0.1, 0.9], axis=1))

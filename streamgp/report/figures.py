@@ -18,6 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from streamgp.arrays import Array, FloatArray
+from streamgp.report.effects import Move
 
 # Placeholders that matplotlib accepts as colours, and the variables of the page that replace them.
 INK, MUTED, GRID = "#010101", "#020202", "#030303"
@@ -58,6 +59,12 @@ STYLE = {
     "figure.constrained_layout.use": True,
 }
 SIZE = (3.5, 2.9)
+LEAST_WRITTEN = 0.005
+"""Share of a true class below which no number is written among many classes."""
+FEWEST_GROUPED = 10
+"""Rows of a group at least, of which a share is told."""
+FEWEST_KEPT = 50
+"""Rows below which their error is not drawn: it would be noise."""
 MOST_CURVES = 5
 """Classes that have a curve of their own: as many as there are colours."""
 
@@ -83,31 +90,42 @@ def svg(name: str, draw: Draw, size: tuple[float, float] = SIZE, panels: dict[st
 
 def reliability(table: FloatArray) -> str:
     """Confidence against the share of correct rows, above a histogram of confidence."""
-    seen = table[:, 2] > 0
+    seen = table[:, 2] >= min(FEWEST_GROUPED, table[:, 2].max())
     confidence, correct, rows = table[seen].T
     edges = np.linspace(0, 1, len(table) + 1)
     low = edges[:-1][seen][0]
 
     def draw(axes: Any) -> None:
         top, bottom = axes
-        error = 1.96 * np.sqrt(correct * (1 - correct) / rows)
+        error = np.abs(_wilson(correct, rows) - correct)
         top.plot([low, 1], [low, 1], color=MUTED, linewidth=0.9, linestyle="--")
-        top.errorbar(confidence, correct, error, color=FIRST, marker="o", markersize=3.5, elinewidth=0.9)
+        top.errorbar(
+            confidence, correct, error, color=FIRST, marker="o", markersize=3.5, linewidth=1.0, elinewidth=0.8
+        )
         top.set(ylabel="share correct", ylim=(max(-0.02, min(low, correct.min()) - 0.05), 1.03))
         bottom.bar(edges[:-1][seen], rows, width=1 / len(table), align="edge", color=FIRST, linewidth=0)
         bottom.set(xlabel="confidence of the predicted class", ylabel="rows", xlim=(low - 0.01, 1.01))
-        bottom.ticklabel_format(axis="y", style="sci", scilimits=(-3, 4))
+        bottom.yaxis.set_major_formatter(lambda value, place: f"{value:,.0f}")
 
     panels = {"nrows": 2, "sharex": True, "height_ratios": [3, 1]}
     return svg("Reliability diagram", draw, (3.5, 3.4), panels)
 
 
-def rejection(curve: FloatArray) -> str:
+def _wilson(share: FloatArray, rows: FloatArray, deviations: float = 1.96) -> FloatArray:
+    """Wilson's interval of a share that was seen in so many rows: also right near 0 and 1.  Shape: (2, g)."""
+    square = deviations**2
+    middle = (share + square / (2 * rows)) / (1 + square / rows)
+    reach = deviations / (1 + square / rows) * np.sqrt(share * (1 - share) / rows + square / (4 * rows**2))
+    return np.stack([middle - reach, middle + reach])
+
+
+def rejection(curve: FloatArray, rows: int) -> str:
     """Error of the rows that are kept when the least confident are rejected."""
+    many = curve[(1 - curve[:, 0]) * rows >= min(rows, FEWEST_KEPT)]
 
     def draw(axes: Any) -> None:
-        axes.plot(100 * curve[:, 0], 100 * curve[:, 1], color=FIRST)
-        axes.set(xlabel="rejected rows (%)", ylabel="error of the others (%)", xlim=(0, 100))
+        axes.plot(100 * many[:, 0], 100 * many[:, 1], color=FIRST)
+        axes.set(xlabel="rejected rows (%)", ylabel="error of the other rows (%)", xlim=(0, 100))
         axes.set_ylim(bottom=0)
 
     return svg("Rejection curve", draw, (3.5, 3.4))
@@ -146,8 +164,8 @@ def confusion(counts: Array, names: Sequence[str]) -> str:
         for row, column in np.argwhere(counts > 0):
             share = float(shares[row, column])
             _tile(axes, (column - 0.5, row - 0.5), 1, 0.6 * share)
-            if k <= 12:
-                text = f"{100 * share:.0f}" if k > 6 else f"{counts[row, column]}\n{100 * share:.1f} %"
+            if k <= 6 or (k <= 12 and share >= LEAST_WRITTEN):
+                text = f"{100 * share:.0f}" if k > 6 else f"{counts[row, column]:,}\n{100 * share:.1f} %"
                 axes.text(column, row, text, ha="center", va="center", fontsize=8 if k <= 6 else 6.5)
         axes.set(xlim=(-0.5, k - 0.5), ylim=(k - 0.5, -0.5), xlabel="predicted class", ylabel="true class")
         axes.set_xticks(range(k), names, rotation=0 if k <= 10 else 90)
@@ -218,8 +236,9 @@ def bars(name: str, labels: Sequence[str], values: Sequence[float], axis: str) -
     return svg(name, draw, (3.5, max(1.3, 0.75 + 0.22 * len(values))))
 
 
-def effect(name: str, grid: FloatArray, middle: FloatArray, band: FloatArray, axis: str) -> str:
-    """Mean prediction as one feature varies, with the band of most rows.  Shapes: (g,), (g,), (2, g)."""
+def effect(move: Move, middle: FloatArray, band: FloatArray, axis: str) -> str:
+    """Mean prediction at each point of a move, with the band of most rows.  Shapes: (g,), (2, g)."""
+    grid = move.grid
 
     def draw(axes: Any) -> None:
         if len(grid) > 2:
@@ -231,9 +250,9 @@ def effect(name: str, grid: FloatArray, middle: FloatArray, band: FloatArray, ax
             )
             axes.set_xticks(grid)
             axes.margins(x=0.4)
-        axes.set(xlabel=_short(name, 34), ylabel=axis)
+        axes.set(xlabel=_short(move.axis, 40), ylabel=_short(axis))
 
-    return svg(f"Effect of {name}", draw, (3.5, 2.3))
+    return svg(f"Effect of {move.name}", draw, (3.5, 2.3))
 
 
 def steps(name: str, found: dict[str, list[tuple[int, float]]], axis: str) -> str:

@@ -12,8 +12,9 @@ from streamgp.arrays import Array, FloatArray
 from streamgp.budget import format_size
 from streamgp.report import figures
 from streamgp.report.content import Figure, Section, Table, number
-from streamgp.report.facts import EFFECT_ROWS, largest_effects, names_of
-from streamgp.training.history import by_stage, held_out_log_density, log_evidence
+from streamgp.report.effects import EFFECT_ROWS, Effect
+from streamgp.report.facts import names_of
+from streamgp.training.history import active_points, by_stage, held_out_log_density, log_evidence
 
 MOST_BARS = 20
 SHOWN_ROWS = 10
@@ -23,7 +24,7 @@ SMALLEST_SIDE = 8
 """Pixels of an image's side at least: fewer features that are a square number are so by chance."""
 
 
-def features(model: Any, known: FloatArray | None, rows: Array | None) -> Section:
+def features(model: Any, known: FloatArray | None, effects: Sequence[Effect], n_rows: int) -> Section:
     """What single features do: relevance by lengthscale, and effects on predictions."""
     names, drawn, sentences = names_of(model), [], []
     if known is None:
@@ -42,26 +43,24 @@ def features(model: Any, known: FloatArray | None, rows: Array | None) -> Sectio
                 f"divided by the largest. Predictions change fastest along relevant features.{more}",
             )
         )
-    rows = np.zeros((0, len(names))) if rows is None else rows
-    effects = largest_effects(model, rows, known) if len(rows) else []
     drawn += [
         Figure(
-            figures.effect(names[effect.feature], effect.grid, effect.middle, effect.band, effect.of),
-            f"Effect of {names[effect.feature]} on {effect.of}.",
+            figures.effect(effect.move, effect.middle, effect.band, effect.of),
+            f"Effect of {effect.move.axis} on {effect.of}.",
         )
         for effect in effects
     ]
     if effects:
         sentences.append(
-            f"Effects: the mean prediction over {min(len(rows), EFFECT_ROWS)} rows in which only the named "
-            "feature is changed. The band holds the middle 80 % of the rows."
+            f"Effects: the mean prediction over {min(n_rows, EFFECT_ROWS)} rows in which only what is named "
+            "is changed. The band holds the middle 80 % of the rows."
         )
     else:
         sentences.append("Effects of single features are not shown: there are too many, or no rows to vary.")
     return Section("Features", sentences, figures=drawn)
 
 
-def active(model: Any, known: FloatArray | None, inputs: Array | None) -> Section:
+def active(model: Any, known: FloatArray | None, effects: Sequence[Effect], inputs: Array | None) -> Section:
     """The inputs that the model keeps: images where features form one, else a table."""
     title = "Active rows"
     if inputs is None or not len(inputs):
@@ -86,27 +85,39 @@ def active(model: Any, known: FloatArray | None, inputs: Array | None) -> Sectio
         return Section(
             title, [text], figures=[Figure(figures.images(pictures, titles), "Active rows as images.", True)]
         )
-    order = np.arange(inputs.shape[1]) if known is None else np.argsort(-known, kind="stable")
-    columns, names = order[:SHOWN_COLUMNS], names_of(model)
-    said = _said(model, inputs[shown[:SHOWN_ROWS]])
+    moved = [feature for effect in effects for feature in effect.move.features]
+    columns, names = (moved or range(inputs.shape[1]))[:SHOWN_COLUMNS], names_of(model)
+    shown = [shown[place] for place in _evenly(len(shown), SHOWN_ROWS)] if not rows else shown[:SHOWN_ROWS]
+    said = _said(model, inputs[shown])
     table = [
         (
             f"{numbers[place]:,}" if rows else place,
-            *(number(inputs[place, column]) for column in columns),
+            *(number(inputs[place, column], 3) for column in columns),
             said[row],
         )
-        for row, place in enumerate(shown[:SHOWN_ROWS])
+        for row, place in enumerate(shown)
     ]
     heading = ("row" if rows else "input", *(names[column] for column in columns), "prediction")
-    return Section(title, [text], [Table([heading, *table], "Active rows, by their most relevant features.")])
+    which = "those that predictions follow most" if moved else "the first ones"
+    every = len(columns) == inputs.shape[1]
+    caption = "Active rows." if every else f"Active rows. Of the features, {which}."
+    return Section(title, [text], [Table([heading, *table], caption)])
 
 
 def _first_of_each(model: Any, count: int) -> list[int]:
-    """Places of active inputs, the first of every class, then the second of every class, and so on."""
+    """Places of active rows, the first of every class, then the second of every class, and so on."""
+    if not len(model.active_rows_):  # centres, in no order of worth: some from everywhere
+        return _evenly(count, SHOWN_IMAGES)
     starts = getattr(model, "active_starts_", None) or [0]
     sizes = np.diff([*starts, count])
     pairs = [(rank, start + rank) for start, size in zip(starts, sizes, strict=True) for rank in range(size)]
     return [place for _, place in sorted(pairs)]
+
+
+def _evenly(count: int, most: int) -> list[int]:
+    """At most so many places out of ``count``, from the first to the last."""
+    places: list[int] = np.unique(np.linspace(0, count - 1, most).round().astype(int)).tolist()
+    return places
 
 
 def _said(model: Any, inputs: Array) -> list[str]:
@@ -124,8 +135,11 @@ def fit(model: Any) -> Section:
         ("recipe", model.recipe_),
         ("features", f"{model.n_features_in_}"),
         ("kernel", _clipped(model.kernel_)),
-        ("likelihood", _clipped(model.likelihood_)),
-        ("active rows", f"{len(model.active_rows_):,}"),
+        ("likelihood", _likelihood(model.likelihood_)),
+        (
+            "active rows" if len(model.active_rows_) else "inducing inputs",
+            f"{active_points(model.history_):,}",
+        ),
     ]
     if about:
         facts += [
@@ -150,7 +164,7 @@ def _tried(history: Sequence[dict[str, Any]]) -> list[Table]:
     return [
         Table([heading, *((name, number(loss)) for name, loss in entry["log_losses"].items())], caption)
         for entry in history
-        if "log_losses" in entry
+        if entry.get("log_losses")
     ]
 
 
@@ -183,7 +197,7 @@ def learning(history: Sequence[dict[str, Any]]) -> Section:
         []
         if drawn
         else [
-            "No stage of this fit has told an evidence, or a density of held-out rows, of more than one step."
+            "No stage of this fit has an evidence, or a log density of held-out rows, of more than one step."
         ]
     )
     return Section("Learning", said, figures=drawn)
@@ -191,7 +205,7 @@ def learning(history: Sequence[dict[str, Any]]) -> Section:
 
 def cost(model: Any) -> Section:
     """Seconds, rows read and memory of each stage."""
-    stages = by_stage(model.history_)
+    stages = [stage for stage in by_stage(model.history_) if stage["seconds"]]
     if not stages:
         return Section("Cost", ["This model has no history."])
     names = [stage["stage"] for stage in stages]
@@ -205,7 +219,8 @@ def cost(model: Any) -> Section:
         )
         for stage in stages
     ]
-    memory = [(stage["peak_memory_bytes"] or 0) / 2**20 for stage in stages]
+    known = [stage for stage in stages if stage["peak_memory_bytes"]]
+    memory = [stage["peak_memory_bytes"] / 2**20 for stage in known]
     return Section(
         "Cost",
         tables=[
@@ -217,14 +232,24 @@ def cost(model: Any) -> Section:
                 "Time of each stage.",
             ),
             Figure(
-                figures.bars("Memory", names, memory, "peak memory (MiB)"),
+                figures.bars("Memory", [stage["stage"] for stage in known], memory, "peak memory (MiB)"),
                 "Largest resident memory of the process up to the end of each stage, libraries included.",
             ),
         ],
     )
 
 
+def _likelihood(found: Any) -> str:
+    """One, or one for each latent function; those that are alike once."""
+    several = dict.fromkeys(map(_clipped, found if isinstance(found, tuple) else (found,)))
+    return _clipped_text(", ".join(several))
+
+
 def _clipped(value: Any, most: int = 300) -> str:
     """A value in words, its numbers with four digits, clipped."""
     text = re.sub(r"\d+\.\d{4,}(e[+-]?\d+)?", lambda match: f"{float(match[0]):.4g}", repr(value))
+    return _clipped_text(text, most)
+
+
+def _clipped_text(text: str, most: int = 300) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"

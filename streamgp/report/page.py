@@ -12,6 +12,7 @@ from streamgp.arrays import Array
 from streamgp.passes.scores import ClassScore, RealScore
 from streamgp.persistence.atomic import replace_text
 from streamgp.report import learned, scored
+from streamgp.report.effects import largest_effects
 from streamgp.report.facts import relevance
 
 
@@ -24,11 +25,13 @@ def write_report(
     """Write one page about a fitted model to ``path``, with its score and a sample of the rows scored."""
     known = relevance(model.kernel_, model.n_features_in_)
     inputs = getattr(model, "active_inputs_", None)
+    shown = inputs if rows is None else rows[0]
+    effects = largest_effects(model, shown, known)
     sections = [
         scored.scores(model, score, rows),
         *([] if score is None else scored.judged(score)),
-        learned.features(model, known, inputs if rows is None else rows[0]),
-        learned.active(model, known, inputs),
+        learned.features(model, known, effects, 0 if shown is None else len(shown)),
+        learned.active(model, known, effects, inputs),
         learned.fit(model),
         learned.learning(model.history_),
         learned.cost(model),
@@ -60,8 +63,9 @@ class _Numbers:
 
 
 def _title(model: Any) -> str:
-    classes = getattr(model, "classes_", None)
-    return "A regression model" if classes is None else f"A model of {len(classes)} classes"
+    classes, recipe = getattr(model, "classes_", None), model.model_.column_recipe
+    what = "A regression model" if classes is None else f"A model of {len(classes)} classes"
+    return what if recipe is None else f"{what}: {recipe['target']['column']}"
 
 
 def _lead(model: Any, score: Any) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from streamgp.arrays import Array
 from streamgp.passes.scores import PLANE_REACH, ClassScore, RealScore
 from streamgp.report import figures
-from streamgp.report.content import Figure, Section, Table, number
+from streamgp.report.content import Figure, Section, Table, fixed, number
 from streamgp.report.facts import linear_scores
 
 MOST_CLASSES = 20
@@ -29,7 +29,7 @@ def scores(model: Any, score: Any, rows: tuple[Array, Array] | None) -> Section:
             ("error (%)", 100 * score.error, 100 * linear["error"] if linear else None, 100 * base.error),
             ("log loss (nats)", score.log_loss, linear.get("log_loss"), base.log_loss),
             ("area under the ROC curve", score.auc, linear.get("auc"), 0.5),
-            ("Brier score", score.brier, None, None),
+            ("Brier score", score.brier, linear.get("brier"), _baseline_brier(score)),
             ("calibration error", score.calibration_error, None, None),
         ]
         kinds = "logistic regression", "always predicts the shares of the classes among the rows scored"
@@ -37,7 +37,7 @@ def scores(model: Any, score: Any, rows: tuple[Array, Array] | None) -> Section:
         table = [
             ("root mean squared error", score.rmse, linear.get("rmse"), base.error),
             ("log density (nats)", score.log_density, linear.get("log_density"), -base.log_loss),
-            ("variance explained", score.r2, None, 0.0),
+            ("variance explained", score.r2, _explained(linear.get("rmse"), base.error), 0.0),
             *(
                 (f"inside the {mass:.0%} interval (%)", 100 * share, None, None)
                 for mass, share in score.coverage().items()
@@ -48,11 +48,28 @@ def scores(model: Any, score: Any, rows: tuple[Array, Array] | None) -> Section:
         f"Scores on {score.rows:,} rows. Linear model: {kinds[0]}, learned from two thirds of "
         f"{len(rows[0]):,} of these rows and scored on the rest, in turn. Baseline: {kinds[1]}."
     )
-    shown = [(name, *map(number, values)) for name, *values in table]
+    shown = [(name, *(_shown(name, value) for value in values)) for name, *values in table]
     tables = [Table([("", "model", "linear model", "baseline"), *shown], caption)]
     if isinstance(score, ClassScore):
         tables.append(_class_table(score))
     return Section("Scores", tables=tables)
+
+
+def _shown(name: str, value: float | None) -> str:
+    """Per cent with two decimals, scores with four, what has the target's unit with four digits."""
+    if name == "root mean squared error":
+        return number(value)
+    return fixed(value, 2 if name.endswith("(%)") else 4)
+
+
+def _baseline_brier(score: ClassScore) -> float:
+    """That of the shares of the classes: one minus the sum of their squares."""
+    shares = score.confusion.sum(axis=1) / score.rows
+    return float(1 - shares @ shares)
+
+
+def _explained(error: float | None, spread: float) -> float | None:
+    return None if error is None or not spread else 1 - (error / spread) ** 2
 
 
 def _class_table(score: ClassScore) -> Table:
@@ -61,9 +78,9 @@ def _class_table(score: ClassScore) -> Table:
         (
             row["class"],
             f"{row['rows']:,}",
-            number(row["recall"]),
-            number(row["precision"]),
-            number(row["auc"]),
+            fixed(row["recall"]),
+            fixed(row["precision"]),
+            fixed(row["auc"]),
         )
         for row in shown
     ]
@@ -84,11 +101,13 @@ def judged(score: ClassScore | RealScore) -> list[Section]:
             Figure(
                 figures.reliability(score.calibration()),
                 "Reliability. Rows are grouped by the confidence of their predicted class; a calibrated "
-                "model lies on the dashed line. Bars are 95 % intervals; below, rows in each group.",
+                "model lies on the dashed line. Bars are 95 % intervals; below, rows in each group. Those of "
+                f"fewer than {figures.FEWEST_GROUPED} rows are left out.",
             ),
             Figure(
-                figures.rejection(score.rejection()),
-                "Rejection. Error of the rows that remain when the least confident are set aside.",
+                figures.rejection(score.rejection(), score.rows),
+                "Rejection. Error of the rows that remain when the least confident are set aside, as long as "
+                f"{figures.FEWEST_KEPT} remain.",
             ),
         ],
     )
@@ -126,7 +145,7 @@ def _confusion(score: ClassScore, labels: list[str]) -> list[Figure]:
     """The confusion matrix, where there are few enough classes to see it."""
     if len(labels) > MOST_CONFUSED:
         return []
-    told = "counts and shares" if len(labels) <= 6 else "per cent"
+    told = "counts and shares" if len(labels) <= 6 else "per cent where they round to 1 or more"
     caption = f"Confusion. Rows are true classes; shades are shares of a true class, numbers are {told}."
     return [Figure(figures.confusion(score.confusion, labels), caption)]
 

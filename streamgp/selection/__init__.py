@@ -3,7 +3,7 @@
 from streamgp.selection.baseline import Random
 from streamgp.selection.inducing import EvidenceGain, Kmeans
 from streamgp.selection.ivm import IVM, HeadScores
-from streamgp.selection.keys import RowKeys, key_bounds, stratified_quotas
+from streamgp.selection.keys import RowKeys, key_bounds, score_bound, stratified_quotas
 from streamgp.selection.predictive import FPASS, PASS
 from streamgp.selection.printed import IVM2003, IVM2006
 from streamgp.selection.virtual import rotate, translate
@@ -21,6 +21,7 @@ __all__ = [
     "RowKeys",
     "key_bounds",
     "rotate",
+    "score_bound",
     "stratified_quotas",
     "translate",
 ]

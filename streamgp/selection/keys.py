@@ -42,6 +42,20 @@ def key_bounds(quotas: IntArray, counts: IntArray) -> FloatArray:
     return bounds
 
 
+def score_bound(scores: FloatArray, weights: FloatArray, wanted: int) -> float:
+    """A score that surely ``wanted`` rows reach, so that others need not be held; −inf where none is known.
+
+    ``scores`` are those of a random sample in which a row stands for ``weights`` rows. Rows of a score of s
+    or more number Σ ω, and fall short of that by 7 √(Σ ω²) + 20 max ω with a probability below 1e-9.
+    Shapes: (c,), (c,).  Cost: O(c log c).
+    """
+    order = np.argsort(-scores, kind="stable")
+    weights = weights[order]
+    surely = np.cumsum(weights) - 7.0 * np.sqrt(np.cumsum(weights**2)) - 20.0 * weights.max(initial=0.0)
+    enough = np.flatnonzero(surely >= wanted)
+    return float(scores[order[enough[0]]]) if enough.size else -np.inf
+
+
 def stratified_quotas(counts: IntArray, size: int, least_share: float = 0.0) -> IntArray:
     """How many rows to draw from each class: by its share, and at least ``least_share`` of an equal part.
 

@@ -6,6 +6,7 @@ target is predicted well has almost no weight, in the active set or outside [PAS
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -41,6 +42,14 @@ class Fit(NamedTuple):
     def worst(self, other: Fit) -> Fit:
         """Of two latent functions, what the one says that would learn more."""
         return Fit(np.minimum(self.probability, other.probability), np.maximum(self.weight, other.weight))
+
+    def counted(self, counts: FloatArray, p_min: float = 0.0) -> Fit:
+        """The same for rows that count so often: ω equal rows are as probable as one to the power of ω.
+
+        Whether a row is less probable than ``p_min``, and so perhaps wrong, does not depend on its count.
+        """
+        together = np.maximum(self.probability**counts, p_min)
+        return Fit(np.where(self.probability < p_min, self.probability, together), counts * self.weight)
 
 
 class Exchange(NamedTuple):
@@ -280,11 +289,15 @@ def _at_fixed_size(
 
 @dataclass(frozen=True, eq=False)
 class PredictiveScores:
-    """Weights of a block of rows for every head, none below ``p_min``: a pass's step function."""
+    """Weights of a block of rows for every head, none below ``p_min``: a pass's step function.
+
+    ``counts`` says how often rows count, from their numbers and encoded targets; None: each once.
+    """
 
     targets: Targets
     likelihoods: tuple[Likelihood, ...]
     p_min: float
+    counts: Callable[[IntArray, FloatArray], FloatArray] | None = None
 
     def __call__(self, rows: IntArray, encoded: FloatArray, marginals: Marginals) -> FloatArray:
         """Shapes: rows, encoded (c,), marginals (c, heads) → (c, heads)."""
@@ -295,4 +308,4 @@ class PredictiveScores:
             mean, variance = marginals.mean[:, head], marginals.variance[:, head]
             fit = predictive_fit(likelihood, targets, mean, variance)
             scores[:, head] = np.where(fit.probability < self.p_min, 0.0, fit.weight)
-        return scores
+        return scores if self.counts is None else scores * self.counts(rows, encoded)[:, None]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import os
 from typing import Any
 
 import numpy as np
 
 from streamgp.errors import ParameterError
+from streamgp.passes.progress import Progress
 
 
 def count(name: str, value: Any) -> int:
@@ -25,6 +27,20 @@ def seconds(value: Any) -> float | None:
     if not is_number or not 0.0 <= value < math.inf:
         raise ParameterError(f"max_seconds must be None or a number of at least 0, not {value!r}")
     return float(value)
+
+
+def folder(name: str, value: Any) -> Any:
+    """A path, or None; the empty one would be the folder that one happens to be in."""
+    if value is None or (isinstance(value, str | os.PathLike) and str(value)):
+        return value
+    raise ParameterError(f"{name} must be None or the path of a folder, not {value!r}")
+
+
+def progress(value: Any) -> bool | Progress | None:
+    """Whether bars are shown, or what shows them."""
+    if value is None or isinstance(value, bool | Progress):
+        return value
+    raise ParameterError(f"progress must be None, True, False or a Progress, not {value!r}")
 
 
 def one_of(name: str, value: Any, allowed: tuple[Any, ...]) -> Any:
@@ -50,13 +66,13 @@ def chosen(name: str, value: Any, known: dict[str, Any]) -> Any:
     return known[value]()
 
 
-def named(name: str, value: Any, kind: Any, known: dict[str, Any]) -> Any:
-    """A kernel or likelihood as given, or that of a name."""
+def named(name: str, value: Any, kind: Any, known: dict[str, Any], others: tuple[str, ...] = ()) -> Any:
+    """A kernel or likelihood as given, or that of a name; ``others`` have no defaults, and so no name."""
     if value is None or isinstance(value, kind):
         return value
-    if isinstance(value, str) and value in known:
-        return known[value]()
-    kinds = ", ".join(f"{each.__name__}(...)" for each in known.values())
+    if isinstance(value, str) and value.lower() in known:
+        return known[value.lower()]()
+    kinds = ", ".join(f"{each}(...)" for each in (*(each.__name__ for each in known.values()), *others))
     raise ParameterError(
         f"{name}={value!r} is not known; use one of streamgp.{name}s: {kinds}, or a name: "
         f"{', '.join(map(repr, known))}"

@@ -13,7 +13,7 @@ from streamgp.likelihoods import NAMED_LIKELIHOODS, JointLikelihood, Likelihood
 from streamgp.passes.run import check_client
 from streamgp.posterior.precision import check_precision
 from streamgp.selection import Kmeans
-from streamgp.settings.checks import count, is_auto, named, one_of, seconds
+from streamgp.settings.checks import count, folder, is_auto, named, one_of, progress, seconds
 from streamgp.settings.fit import FitSettings
 from streamgp.settings.inferences import FITC
 from streamgp.settings.methods import method
@@ -41,9 +41,13 @@ def fit_settings(parameters: dict[str, Any], seed: int, sample_weight: Any = Non
             "method_is_open": given is None,
             "size_is_open": size_is_open,
             "multiclass": one_of("multiclass", parameters.get("multiclass", "auto"), MULTICLASS),
-            "kernel": named("kernel", parameters["kernel"], Kernel, NAMED_KERNELS),
+            "kernel": named("kernel", parameters["kernel"], Kernel, NAMED_KERNELS, ("Polynomial",)),
             "likelihood": named(
-                "likelihood", parameters["likelihood"], Likelihood | JointLikelihood, NAMED_LIKELIHOODS
+                "likelihood",
+                parameters["likelihood"],
+                Likelihood | JointLikelihood,
+                NAMED_LIKELIHOODS,
+                ("Ordinal", "Custom"),
             ),
             "client": None if parameters["client"] is None else check_client(parameters["client"]),
             "learning": one_of("learn_hyperparameters", parameters["learn_hyperparameters"], LEARNING),
@@ -51,6 +55,9 @@ def fit_settings(parameters: dict[str, Any], seed: int, sample_weight: Any = Non
             "memory_budget": parse_size(parameters["memory_budget"]),
             "max_seconds": seconds(parameters["max_seconds"]),
             "sample_weight": None if sample_weight is None else np.asarray(sample_weight, np.float64),
+            "checkpoint": folder("checkpoint", parameters["checkpoint"]),
+            "scratch": folder("scratch", parameters["scratch"]),
+            "progress": progress(parameters["progress"]),
             "seed": seed,
         }
     )

@@ -56,7 +56,8 @@ class FITC:
     ----------
     residual : float or "auto"
         How much of what the inducing inputs leave unexplained of a row counts. 1 is FITC, 0 the projected
-        process (DTC). With ``multiclass="joint"`` a number asks for variances beside the mode.
+        process (DTC). With ``multiclass="joint"`` a number asks for variances beside the mode, for which
+        ``learn_hyperparameters="evidence"`` learns by the evidence of all classes together.
     power : float or "auto"
         Power of expectation propagation. 1 is EP, towards 0 it becomes variational.
     learn_inducing : bool or "auto"
@@ -65,6 +66,8 @@ class FITC:
         Sweeps end when tilted moments and posterior agree as closely as this.
     most_sweeps : int
         Sweeps over all rows at most.
+    virtual_rows : bool
+        With a selection that has ``virtual``: transformations of the selected rows are rows of inference too.
     """
 
     residual: float | Literal["auto"] = "auto"
@@ -72,6 +75,7 @@ class FITC:
     learn_inducing: bool | Literal["auto"] = "auto"
     tolerance: float = 1e-3
     most_sweeps: int = 60
+    virtual_rows: bool = False
 
     calibrate: ClassVar[bool] = True  # as far as a selection of inducing inputs asks
     sees_all_rows: ClassVar[bool] = True

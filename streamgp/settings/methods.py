@@ -51,6 +51,8 @@ def method(parameters: dict[str, Any]) -> tuple[Selection, Inference] | None:
     if not is_auto(inference):
         return DEFAULT_SELECTION[type(inference)](), inference
     learning, multiclass = parameters["learn_hyperparameters"], parameters.get("multiclass", "auto")
+    if getattr(parameters["likelihood"], "takes_unlabelled", False):
+        return IVM(), ADF()  # the only method that can
     if multiclass in ("per_class", "shared") or learning in ("constant", "hybrid", "exact"):
         return IVM(), ADF()
     over_all_rows = multiclass == "joint" or isinstance(parameters["likelihood"], JointLikelihood)

@@ -12,45 +12,60 @@ from streamgp.settings.fit import FitSettings
 from streamgp.settings.inferences import ADF, EP, FITC
 
 OVER_ALL_ROWS = "inference='fitc' or 'local'"
-WEIGHTED = (
-    f"{OVER_ALL_ROWS}, or selection='ivm' or 'random': 'pass' and 'fpass' exchange rows by probability, "
-    "whatever they weigh"
-)
-NOT_MULTIWAY = "multiclass='per_class' or 'shared', where selection='ivm' is joined by inference='adf'"
 NO_UPDATES = (False, "constant", "hybrid", "exact")
 
 
 def check_together(settings: FitSettings) -> None:
     """Refuse settings of which one would be ignored, with both named."""
-    selection, inference, learning = settings.selection, settings.inference, settings.learning
-    inducing, predictive = isinstance(selection, Kmeans | EvidenceGain), isinstance(selection, PASS | FPASS)
-    over_all_rows, fitc = inference.sees_all_rows, isinstance(inference, FITC)
-    multiway = settings.multiclass == "joint" and isinstance(selection, IVM) and isinstance(inference, ADF)
-    by_probability = predictive and not over_all_rows
-    name, is_literal = type(selection).__name__, getattr(selection, "literal", False)
-    pairs = [
-        (inducing and not over_all_rows, f"selection={name}(...)", OVER_ALL_ROWS),
+    for rules in (_methods, _classes, _approximation, _printed):
+        for cannot_act, one, other in rules(settings):
+            if cannot_act:
+                raise ParameterError(f"{one} goes only with {other}")
+
+
+Rules = list[tuple[bool, str, str]]
+"""(whether two settings cannot act together, the one, what it goes with)."""
+
+
+def _methods(settings: FitSettings) -> Rules:
+    """Selections, inferences, and what belongs to some of them only."""
+    selection, inference, name = settings.selection, settings.inference, type(settings.selection).__name__
+    over_all_rows = inference.sees_all_rows
+    return [
         (
-            predictive and isinstance(inference, ADF),
+            isinstance(selection, Kmeans | EvidenceGain) and not over_all_rows,
+            f"selection={name}(...)",
+            OVER_ALL_ROWS,
+        ),
+        (
+            isinstance(selection, PASS | FPASS) and isinstance(inference, ADF),
             f"selection={name}(...)",
             "inference='ep', 'fitc' or 'local'",
         ),
-        (settings.class_weight is not None and by_probability, "class_weight", WEIGHTED),
-        (settings.sample_weight is not None and by_probability, "sample_weight", WEIGHTED),
         (settings.scratch is not None and not over_all_rows, "scratch", OVER_ALL_ROWS),
-        (learning == "passes" and not fitc, "learn_hyperparameters='passes'", "inference='fitc'"),
         (
-            over_all_rows and settings.multiclass == "per_class",
+            settings.learning == "passes" and not isinstance(inference, FITC),
+            "learn_hyperparameters='passes'",
+            "inference='fitc'",
+        ),
+    ]
+
+
+def _classes(settings: FitSettings) -> Rules:
+    """Ways to learn several classes."""
+    selection, inference, is_joint = settings.selection, settings.inference, settings.multiclass == "joint"
+    multiway = is_joint and isinstance(selection, IVM) and isinstance(inference, ADF)
+    return [
+        (
+            inference.sees_all_rows and settings.multiclass == "per_class",
             "multiclass='per_class'",
             "inference='adf' or 'ep': with 'fitc' and 'local' all classes share their inducing inputs",
         ),
         (
-            settings.multiclass == "joint" and not fitc and not multiway,
+            is_joint and not isinstance(inference, FITC) and not multiway,
             "multiclass='joint'",
             "inference='fitc', or selection='ivm' with inference='adf'",
         ),
-        (multiway and settings.class_weight is not None, "class_weight", NOT_MULTIWAY),
-        (multiway and settings.sample_weight is not None, "sample_weight", NOT_MULTIWAY),
         (
             multiway and inference.calibrate,
             "ADF(calibrate=True)",
@@ -62,15 +77,23 @@ def check_together(settings: FitSettings) -> None:
             "another multiclass than 'joint'",
         ),
         (
-            settings.multiclass == "joint" and not multiway and isinstance(selection, IVM | PASS | FPASS),
+            is_joint and not multiway and isinstance(selection, IVM | PASS | FPASS),
             "multiclass='joint'",
-            f"selection='kmeans', 'random' or 'gain': {name} chooses rows for one class at a time",
+            "selection='kmeans', 'random' or 'gain': "
+            f"{type(selection).__name__} chooses rows for one class at a time",
         ),
         (
-            isinstance(settings.likelihood, JointLikelihood) and settings.multiclass != "joint",
+            isinstance(settings.likelihood, JointLikelihood) and not is_joint,
             f"likelihood={type(settings.likelihood).__name__}(...)",
             "multiclass='joint'",
         ),
+    ]
+
+
+def _approximation(settings: FitSettings) -> Rules:
+    """Fields of an inference over all rows."""
+    inference = settings.inference
+    return [
         (
             settings.kernel is not None
             and settings.kernel.has_white_noise
@@ -81,10 +104,18 @@ def check_together(settings: FitSettings) -> None:
         (
             isinstance(inference, FITC)
             and inference.learn_inducing is True
-            and learning not in (True, "evidence", "passes"),
+            and settings.learning not in (True, "evidence", "passes"),
             "learn_inducing=True",
             "the evidence: learn_hyperparameters=True, 'evidence' or 'passes'",
         ),
+    ]
+
+
+def _printed(settings: FitSettings) -> Rules:
+    """Algorithms as papers print them, and how they learn."""
+    selection, inference, learning = settings.selection, settings.inference, settings.learning
+    name, is_literal = type(selection).__name__, getattr(selection, "literal", False)
+    return [
         (
             isinstance(selection, IVM2003 | IVM2006) and not isinstance(inference, ADF),
             f"selection={name}(...)",
@@ -100,6 +131,25 @@ def check_together(settings: FitSettings) -> None:
             "learn_hyperparameters='evidence'",
             f"another selection than {name}(...), which learns by the criterion",
         ),
+        (
+            getattr(settings.likelihood, "takes_unlabelled", False)
+            and (
+                not (isinstance(selection, IVM) and isinstance(inference, ADF))
+                or settings.multiclass == "joint"
+            ),
+            f"likelihood={settings.likelihood!r}",
+            "selection='ivm' and inference='adf', and multiclass='per_class' or 'shared'",
+        ),
+        (
+            getattr(settings.likelihood, "takes_unlabelled", False) and learning in ("evidence", "passes"),
+            f"learn_hyperparameters={learning!r}",
+            f"another likelihood than {type(settings.likelihood).__name__}",
+        ),
+        (
+            getattr(inference, "virtual_rows", False) and getattr(selection, "virtual", None) is None,
+            "FITC(virtual_rows=True)",
+            "a selection that has virtual=..., such as IVM(virtual=translate(...))",
+        ),
         (is_literal and not isinstance(inference, EP), f"{name}.paper()", "inference='ep'"),
         (
             is_literal and not isinstance(learning, bool),
@@ -107,14 +157,13 @@ def check_together(settings: FitSettings) -> None:
             "learn_hyperparameters=True or False",
         ),
         (
-            predictive and getattr(selection, "update_every", None) is not None and learning in NO_UPDATES,
+            isinstance(selection, PASS | FPASS)
+            and selection.update_every is not None
+            and learning in NO_UPDATES,
             f"{name}(update_every=...)",
             f"learn_hyperparameters=True, 'evidence' or 'passes', not {learning!r}",
         ),
     ]
-    for cannot_act, one, other in pairs:
-        if cannot_act:
-            raise ParameterError(f"{one} goes only with {other}")
 
 
 def refuse_for_real_targets(settings: FitSettings) -> None:

@@ -46,7 +46,11 @@ def ingest(
         not change meanwhile.
     out : path
         The new store: a Zarr group with ``X`` and ``y``. It appears when all is written. A call that was
-        killed leaves only a hidden folder beside it; the next call removes that and starts again.
+        interrupted or killed leaves only a hidden folder beside it (``.NAME.ingest``). The same call again
+        goes on from there: readings and chunks that are complete, by their checksums, are not made again,
+        and the store has the same bytes. Where a source changed meanwhile, which is told with its name, or
+        was in memory, it starts anew. CSV and packed files have no places to start from: their text is read
+        again from its start, but not worked on.
     target : str
         The column to learn. Strings and booleans are classes, floating-point values real; integers are
         kept. Rows where it is missing are left out and counted.

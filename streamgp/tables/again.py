@@ -16,6 +16,7 @@ import numpy as np
 from streamgp.arrays import Array
 from streamgp.budget import parse_size, return_large_allocations
 from streamgp.errors import TableError
+from streamgp.tables.journal import Journal
 from streamgp.tables.keys import RowDraws
 from streamgp.tables.reader import Reader
 from streamgp.tables.recipe import ColumnRecipe
@@ -66,9 +67,10 @@ def encoded_store(
                 reader.workspace_bytes,
                 with_target=target is not None,
             )
-            blocks = reader.in_order(partial(encode_batch, recipe, RowDraws(0)), columns, "encode")
-            write_parts(place / "rows.zarr", plan, blocks, reader.pool)
-        yield place / "rows.zarr"
+            read = partial(reader.in_order, partial(encode_batch, recipe, RowDraws(0)), columns, "encode")
+            journal = Journal(place)
+            write_parts(journal, plan, read, opened.n_rows, reader.pool)
+        yield journal.store
     finally:
         shutil.rmtree(place, ignore_errors=True)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -17,7 +19,7 @@ import pyarrow.parquet as pq
 import zarr
 
 from streamgp.errors import TableError
-from streamgp.tables.sources import Source, is_text, table_of
+from streamgp.tables.sources import Source, after, is_text, table_of
 
 _CSV_TYPES = [pa.int64(), pa.float64(), pa.bool_(), pa.timestamp("us")]
 """Types that text is tried as, first to last; what none of them can hold stays text."""
@@ -27,7 +29,7 @@ _CSV_BLOCK = 4 << 20
 def open_file(path: Path, suffix: str) -> Source:
     """The file as a source, by its ending."""
     try:
-        return _OPENERS[suffix](path)
+        return replace(_OPENERS[suffix](path), files=(path,))
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError, ValueError, EOFError) as error:
         if isinstance(error, TableError):
             raise
@@ -41,10 +43,14 @@ def _parquet(path: Path) -> Source:
         # Without pre-buffering a row group is read page by page: it may be larger than the budget.
         return pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20, read_dictionary=text)
 
-    def pieces(columns: list[str], rows: int) -> Iterator[pa.Table]:
+    def pieces(columns: list[str], rows: int, start: int) -> Iterator[pa.Table]:
         with opened() as file:
-            for batch in file.iter_batches(batch_size=rows, columns=columns):
-                yield pa.Table.from_batches([batch])
+            sizes = [file.metadata.row_group(place).num_rows for place in range(file.num_row_groups)]
+            ends = np.cumsum(sizes)
+            left = [place for place, end in enumerate(ends) if end > start]
+            before = int(ends[left[0]] - sizes[left[0]]) if left else start
+            batches = file.iter_batches(batch_size=rows, columns=columns, row_groups=left)
+            yield from after((pa.Table.from_batches([batch]) for batch in batches), start - before)
 
     with opened() as file:
         return Source(path.name, file.schema_arrow.remove_metadata(), file.metadata.num_rows, pieces)
@@ -61,11 +67,10 @@ def _csv(path: Path) -> Source:
         reading = pyarrow.csv.ReadOptions(block_size=_CSV_BLOCK)
         return pyarrow.csv.open_csv(path, reading, parsing, options)
 
-    def pieces(columns: list[str], rows: int) -> Iterator[pa.Table]:
+    def pieces(columns: list[str], rows: int, start: int) -> Iterator[pa.Table]:
         chosen = {name: schema.field(name).type for name in columns}
         with opened(chosen, columns) as reader:
-            for batch in reader:
-                yield pa.Table.from_batches([batch])
+            yield from after((pa.Table.from_batches([batch]) for batch in reader), start)
 
     with opened({}, None) as reader:
         names = reader.schema.names
@@ -112,12 +117,12 @@ def _arrow(path: Path) -> Source:
             return stream.schema, iter(stream)
         return reader.schema, (reader.get_batch(number) for number in range(reader.num_record_batches))
 
-    def pieces(columns: list[str], rows: int) -> Iterator[pa.Table]:
+    def pieces(columns: list[str], rows: int, start: int) -> Iterator[pa.Table]:
         with ExitStack() as stack:
-            for batch in opened(stack)[1]:
-                table = pa.Table.from_batches([batch]).select(columns)
-                for start in range(0, len(table), rows):
-                    yield table.slice(start, rows)
+            every = (pa.Table.from_batches([batch]).select(columns) for batch in opened(stack)[1])
+            for table in after(every, start):  # the file is mapped: what is left out is not read
+                for first in range(0, len(table), rows):
+                    yield table.slice(first, rows)
 
     with ExitStack() as stack:
         schema, batches = opened(stack)
@@ -141,9 +146,14 @@ class _NpyReader:
                 f"axes and be in C order (np.ascontiguousarray)"
             )
 
+    def skip(self, rows: int) -> None:
+        self.file.seek(self._bytes(rows), os.SEEK_CUR)
+
+    def _bytes(self, rows: int) -> int:
+        return int(np.prod((rows, *self.shape[1:]))) * self.dtype.itemsize
+
     def read(self, rows: int) -> np.ndarray[Any, Any]:
-        shape = (rows, *self.shape[1:])
-        needed = int(np.prod(shape)) * self.dtype.itemsize
+        shape, needed = (rows, *self.shape[1:]), self._bytes(rows)
         content = self.file.read(needed)
         if len(content) < needed:
             raise TableError(f"{getattr(self.file, 'name', 'the file')} ends before its last row")
@@ -169,11 +179,13 @@ def _npz(path: Path) -> Source:
 
 
 def _numpy(path: Path, opened: Callable[[ExitStack], dict[str, _NpyReader]]) -> Source:
-    def pieces(columns: list[str], rows: int) -> Iterator[pa.Table]:
+    def pieces(columns: list[str], rows: int, start: int) -> Iterator[pa.Table]:
         with ExitStack() as stack:
             readers = opened(stack)
-            for start in range(0, n_rows, rows):
-                arrays = {name: reader.read(min(rows, n_rows - start)) for name, reader in readers.items()}
+            for reader in readers.values():
+                reader.skip(start)
+            for first in range(start, n_rows, rows):
+                arrays = {name: reader.read(min(rows, n_rows - first)) for name, reader in readers.items()}
                 yield table_of(_fields(arrays)).select(columns)
 
     with ExitStack() as stack:
@@ -204,15 +216,15 @@ def open_zarr(path: Path) -> Source:
         raise TableError(f"the arrays in {str(path)!r} have not the same number of rows: {lengths or 'none'}")
     n_rows = next(iter(lengths.values()))
 
-    def pieces(columns: list[str], rows: int) -> Iterator[pa.Table]:
+    def pieces(columns: list[str], rows: int, start: int) -> Iterator[pa.Table]:
         needed = {name: array for name, array in arrays.items() if array.ndim > 1 or name in columns}
         step = max([rows, *(array.chunks[0] for array in needed.values())])
-        for start in range(0, n_rows, step):
-            here = {name: np.asarray(array[start : start + step]) for name, array in needed.items()}
+        for first in range(start, n_rows, step):
+            here = {name: np.asarray(array[first : first + step]) for name, array in needed.items()}
             yield table_of(here).select(columns)
 
-    first = {name: np.asarray(array[:1]) for name, array in arrays.items()}
-    return Source(path.name, table_of(first).schema, n_rows, pieces)
+    head = {name: np.asarray(array[:1]) for name, array in arrays.items()}
+    return Source(path.name, table_of(head).schema, n_rows, pieces, (path,))
 
 
 _OPENERS = {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,8 @@ SUFFIXES = (
     ".npz",
 )
 """Endings of files that hold raw columns."""
+EDGE_BYTES = 1 << 16
+"""Of both ends of a file that are read to know it again: a Parquet file's last bytes tell what is in it."""
 _FRAMES = {"pandas", "polars", "pyarrow", "dask", "dask_expr"}
 
 
@@ -73,3 +77,21 @@ def files_below(folder: Path) -> list[Path]:
 def _hidden(path: Path) -> bool:
     """Writers of data sets call what is not data ``_metadata`` or ``.crc``."""
     return any(part.startswith((".", "_")) for part in path.parts)
+
+
+def marks_of(paths: Iterable[Path]) -> dict[str, list[int]]:
+    """Size, time and a checksum of the ends of every file, and of those in folders: to know them again."""
+    found = {}
+    for path in paths:
+        inner = sorted(inside for inside in path.rglob("*") if inside.is_file()) if path.is_dir() else [path]
+        for file in inner:
+            status = file.stat()
+            found[str(file.absolute())] = [status.st_size, status.st_mtime_ns, _ends(file, status.st_size)]
+    return found
+
+
+def _ends(path: Path, size: int) -> int:
+    with path.open("rb") as file:
+        checksum = zlib.crc32(file.read(EDGE_BYTES))
+        file.seek(max(0, size - EDGE_BYTES))
+        return zlib.crc32(file.read(EDGE_BYTES), checksum)

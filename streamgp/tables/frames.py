@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from streamgp.errors import TableError
-from streamgp.tables.sources import Source
+from streamgp.tables.sources import Source, after
 
 
 def open_frame(frame: Any) -> Source:
@@ -30,9 +30,9 @@ def open_frame(frame: Any) -> Source:
 def arrow_table(table: pa.Table) -> Source:
     """A table of pyarrow."""
 
-    def pieces(columns: list[str], rows: int) -> Iterator[pa.Table]:
-        for start in range(0, len(table), rows):
-            yield table.select(columns).slice(start, rows)
+    def pieces(columns: list[str], rows: int, start: int) -> Iterator[pa.Table]:
+        for first in range(start, len(table), rows):
+            yield table.select(columns).slice(first, rows)
 
     return Source("the table", table.schema, len(table), pieces)
 
@@ -40,9 +40,9 @@ def arrow_table(table: pa.Table) -> Source:
 def _pandas(frame: Any) -> Source:
     _check_names(frame.columns)
 
-    def pieces(columns: list[str], rows: int) -> Iterator[pa.Table]:
-        for start in range(0, len(frame), rows):
-            yield _from_pandas(frame[columns].iloc[start : start + rows], schema)
+    def pieces(columns: list[str], rows: int, start: int) -> Iterator[pa.Table]:
+        for first in range(start, len(frame), rows):
+            yield _from_pandas(frame[columns].iloc[first : first + rows], schema)
 
     schema: pa.Schema | None = None
     # All rows are looked at once, column by column: a column of objects tells its type only then.
@@ -71,9 +71,9 @@ def _polars(frame: Any) -> Source:
     if not hasattr(frame, "slice") or not hasattr(frame, "to_arrow"):
         raise TableError(f"cannot read columns from polars.{type(frame).__name__}; call .collect() first")
 
-    def pieces(columns: list[str], rows: int) -> Iterator[pa.Table]:
-        for start in range(0, len(frame), rows):
-            yield frame.slice(start, rows).select(columns).to_arrow()
+    def pieces(columns: list[str], rows: int, start: int) -> Iterator[pa.Table]:
+        for first in range(start, len(frame), rows):
+            yield frame.slice(first, rows).select(columns).to_arrow()
 
     return Source("the data frame", frame.slice(0, 0).to_arrow().schema, len(frame), pieces)
 
@@ -87,9 +87,12 @@ def _dask(frame: Any) -> Source:
         raise TableError("the data frame has no rows")
     schema = _from_pandas(frame.partitions[first].compute(), None).schema
 
-    def pieces(columns: list[str], rows: int) -> Iterator[pa.Table]:
-        for number in range(frame.npartitions):
-            yield _from_pandas(frame[columns].partitions[number].compute(), schema)
+    def pieces(columns: list[str], rows: int, start: int) -> Iterator[pa.Table]:
+        every = (
+            _from_pandas(frame[columns].partitions[number].compute(), schema)
+            for number in range(frame.npartitions)
+        )
+        yield from after(every, start)
 
     return Source("the data frame", schema, sum(lengths), pieces)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -13,13 +13,14 @@ import pyarrow as pa
 from streamgp.data.targets import Task, choose_task
 from streamgp.errors import TableError
 from streamgp.tables.choose import Categories, Choice, choose, stored_dtype
+from streamgp.tables.journal import Journal
 from streamgp.tables.keys import RowDraws
-from streamgp.tables.means import MeansLearner, Outputs, merge_sums
-from streamgp.tables.reader import Reader
+from streamgp.tables.means import MeansLearner, Outputs, merge_sums, sums_bytes, sums_from_bytes
+from streamgp.tables.reader import Codec, Reader
 from streamgp.tables.recipe import ColumnRecipe
 from streamgp.tables.request import Request
 from streamgp.tables.sources import Source
-from streamgp.tables.survey import Survey, survey_batch
+from streamgp.tables.survey import Survey, survey_batch, survey_bytes, survey_from_bytes
 from streamgp.tables.target import Target, target_of
 from streamgp.tables.values import Kind, kind_of
 
@@ -55,11 +56,12 @@ def used_columns(source: Source, request: Request) -> Table:
     return Table(kinds, types, target)
 
 
-def survey_rows(reader: Reader, table: Table, draws: RowDraws) -> Survey:
+def survey_rows(reader: Reader, table: Table, draws: RowDraws, journal: Journal) -> Survey:
     """Facts about all rows, in one reading."""
     usable: dict[str, Kind] = {name: kind for name, kind in table.kinds.items() if kind != "other"}
     visit = partial(survey_batch, usable, table.target, draws)
-    survey = reduce(Survey.merge, reader.in_order(visit, [*usable, table.target.column], "survey"))
+    columns, codec = [*usable, table.target.column], Codec(survey_bytes, survey_from_bytes)
+    survey = reader.folded(visit, Survey.merge, columns, "survey", journal, codec)
     if not survey.train_rows or (draws.test_share and not survey.test_rows):
         raise TableError(
             f"{survey.train_rows} training and {survey.test_rows} test rows have a target: there must be some"
@@ -68,7 +70,7 @@ def survey_rows(reader: Reader, table: Table, draws: RowDraws) -> Survey:
 
 
 def learn_recipe(
-    reader: Reader, table: Table, survey: Survey, draws: RowDraws, request: Request
+    reader: Reader, table: Table, survey: Survey, draws: RowDraws, request: Request, journal: Journal
 ) -> tuple[ColumnRecipe, ColumnRecipe]:
     """The recipe for new rows, and the one for rows of this store: it has means out of fold."""
     classes = classes_of(table.target, survey, request.task)
@@ -87,8 +89,8 @@ def learn_recipe(
     learned: dict[str, Any] = {}
     if choice.wants_means:
         learner = MeansLearner(choice.wants_means, Outputs(classes or ()), table.target, draws)
-        sums = reader.in_order(learner.visit, [*choice.wants_means, table.target.column], "means")
-        learned = learner.finish(reduce(merge_sums, sums))
+        columns, codec = [*choice.wants_means, table.target.column], Codec(sums_bytes, sums_from_bytes)
+        learned = learner.finish(reader.folded(learner.visit, merge_sums, columns, "means", journal, codec))
     exact = _recipe(table, choice, {**choice.encodings, **learned}, survey, request)
     whole = tuple(getattr(encoding, "whole", encoding) for encoding in exact.encodings)
     return replace(exact, encodings=whole), exact

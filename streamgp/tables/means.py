@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -97,6 +99,25 @@ class MeansLearner:
 def merge_sums(earlier: dict[str, Sums], later: dict[str, Sums]) -> dict[str, Sums]:
     """Sums of both."""
     return {name: sums.merge(later[name]) for name, sums in earlier.items()}
+
+
+def sums_bytes(sums: dict[str, Sums]) -> bytes:
+    """Sums as an archive of arrays; columns by their place, as names may hold anything."""
+    arrays: dict[str, Any] = {}
+    for place, part in enumerate(sums.values()):
+        arrays |= {f"counts{place}": part.counts, f"totals{place}": part.totals}
+    file = io.BytesIO()
+    np.savez(file, names=np.array(list(sums)), **arrays)
+    return file.getvalue()
+
+
+def sums_from_bytes(content: bytes) -> dict[str, Sums]:
+    """The sums again."""
+    with np.load(io.BytesIO(content)) as arrays:
+        names = arrays["names"].tolist()
+        return {
+            name: Sums(arrays[f"counts{place}"], arrays[f"totals{place}"]) for place, name in enumerate(names)
+        }
 
 
 def folded_mean(column: str, labels: tuple[str, ...], outputs: tuple[str, ...], sums: Sums) -> FoldedMean:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.budget import parse_size, return_large_allocations
+from streamgp.tables.journal import resumable
 from streamgp.tables.keys import RowDraws
 from streamgp.tables.learn import Table, classes_of, learn_recipe, survey_rows, used_columns
 from streamgp.tables.reader import Reader
@@ -19,7 +20,7 @@ from streamgp.tables.request import Request, share
 from streamgp.tables.sources import open_source
 from streamgp.tables.summary import ColumnSummary, Summary
 from streamgp.tables.survey import LabelFacts, Survey
-from streamgp.tables.write import TEST, Plan, appearing, encode_batch, make_plan, new_place, write_parts
+from streamgp.tables.write import TEST, Plan, encode_batch, make_plan, new_place, write_parts
 
 
 def run(sources: Any, out: str | os.PathLike[str], request: Request) -> Summary:
@@ -30,15 +31,15 @@ def run(sources: Any, out: str | os.PathLike[str], request: Request) -> Summary:
     source = open_source(sources)
     table = used_columns(source, request)
     return_large_allocations()
-    with appearing(place) as folder, Reader(source, budget, request.progress) as reader:
-        survey = survey_rows(reader, table, draws)
-        recipe, out_of_fold = learn_recipe(reader, table, survey, draws, request)
+    with resumable(place, source, request) as journal, Reader(source, budget, request.progress) as reader:
+        survey = survey_rows(reader, table, draws, journal)
+        recipe, out_of_fold = learn_recipe(reader, table, survey, draws, request, journal)
         parts = {"": survey.train_rows} | ({TEST: survey.test_rows} if request.test is not None else {})
         dtype = _target_dtype(recipe, survey) if request.shuffle else None
         plan = make_plan(recipe, parts, request.rows_per_chunk, budget, reader.workspace_bytes, dtype)
         columns = [*recipe.columns, recipe.target.column]
-        blocks = reader.in_order(partial(encode_batch, out_of_fold, draws), columns, "write")
-        write_parts(folder, plan, blocks, reader.pool)
+        read = partial(reader.in_order, partial(encode_batch, out_of_fold, draws), columns, "write")
+        write_parts(journal, plan, read, source.n_rows, reader.pool)
     return _summary(place, plan, survey, table, request, time.perf_counter() - began)
 
 

@@ -6,8 +6,9 @@ import os
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from streamgp.arrays import Array
 from streamgp.errors import TableError
 from streamgp.tables.formats import SUFFIXES, files_below, is_frame, is_zarr, suffix_of
 
-Pieces = Callable[[list[str], int], Iterator[pa.Table]]
-"""(columns, rows) ↦ pieces of about so many rows, in order; every call reads from the start."""
+Pieces = Callable[[list[str], int, int], Iterator[pa.Table]]
+"""(columns, rows, start) ↦ pieces of about so many rows, in order, from row ``start`` on."""
 Columns = dict[str, pa.Array]
 """The columns of a batch of rows, by name."""
 
@@ -31,14 +32,16 @@ class Source:
     schema: pa.Schema
     n_rows: int
     pieces: Pieces
+    files: tuple[Path, ...] | None = None
+    """The files or folders that hold it, so that a later process knows them again; None: it is in memory."""
 
-    def batches(self, columns: Sequence[str], rows: int) -> Iterator[tuple[int, Columns]]:
+    def batches(self, columns: Sequence[str], rows: int, start: int = 0) -> Iterator[tuple[int, Columns]]:
         """Batches of exactly ``rows`` rows (the last has the rest), each with the number of its first row.
 
-        So what is computed from batches does not depend on how the source is cut.
+        So what is computed from batches does not depend on how the source is cut. ``start`` is the first row.
         """
-        start, held, waiting = 0, 0, list[pa.Table]()
-        for piece in self._read(list(columns), rows):
+        held, waiting = 0, list[pa.Table]()
+        for piece in self._read(list(columns), rows, start):
             waiting.append(piece.select(list(columns)))
             held += len(piece)
             while held >= rows:
@@ -48,11 +51,19 @@ class Source:
         if held:
             yield start, contiguous(pa.concat_tables(waiting))
 
-    def _read(self, columns: list[str], rows: int) -> Iterator[pa.Table]:
+    def _read(self, columns: list[str], rows: int, start: int) -> Iterator[pa.Table]:
         try:
-            yield from self.pieces(columns, rows)
+            yield from self.pieces(columns, rows, start)
         except (pa.ArrowException, OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
             raise TableError(f"{self.label} cannot be read to its end: {error}") from error
+
+
+def after(pieces: Iterable[pa.Table], rows: int) -> Iterator[pa.Table]:
+    """Pieces without their first ``rows`` rows: for what can be read from its start only."""
+    for piece in pieces:
+        if rows < len(piece):
+            yield piece.slice(rows)
+        rows = max(0, rows - len(piece))
 
 
 def contiguous(table: pa.Table) -> Columns:
@@ -139,16 +150,16 @@ def with_constants(source: Source, values: Mapping[str, int | str]) -> Source:
     for name, value in values.items():
         schema = schema.append(pa.field(name, pa.scalar(value).type))
 
-    def pieces(columns: list[str], rows: int) -> Iterator[pa.Table]:
+    def pieces(columns: list[str], rows: int, start: int) -> Iterator[pa.Table]:
         stored = [name for name in columns if name not in values]
-        for piece in source.pieces(stored or source.schema.names[:1], rows):
+        for piece in source.pieces(stored or source.schema.names[:1], rows, start):
             whole = piece
             for name in columns:
                 if name in values:
                     whole = whole.append_column(name, pa.repeat(pa.scalar(values[name]), len(piece)))
             yield whole.select(columns)
 
-    return Source(source.label, schema, source.n_rows, pieces)
+    return Source(source.label, schema, source.n_rows, pieces, source.files)
 
 
 def concatenated(sources: list[Source]) -> Source:
@@ -163,14 +174,19 @@ def concatenated(sources: list[Source]) -> Source:
             )
     types = {name: _common_type(name, sources) for name in names}
 
-    def pieces(columns: list[str], rows: int) -> Iterator[pa.Table]:
+    def pieces(columns: list[str], rows: int, start: int) -> Iterator[pa.Table]:
         schema = pa.schema([(name, types[name]) for name in columns])
         for source in sources:
-            for piece in source.pieces(columns, rows):
-                yield piece.select(columns).cast(schema, safe=False)
+            if start < source.n_rows:
+                for piece in source.pieces(columns, rows, start):
+                    yield piece.select(columns).cast(schema, safe=False)
+            start = max(0, start - source.n_rows)
 
     label = f"{sources[0].label} and {len(sources) - 1} more"
-    return Source(label, pa.schema(list(types.items())), sum(source.n_rows for source in sources), pieces)
+    n_rows = sum(source.n_rows for source in sources)
+    known = [source.files for source in sources]
+    files = None if None in known else tuple(chain.from_iterable(filter(None, known)))
+    return Source(label, pa.schema(list(types.items())), n_rows, pieces, files)
 
 
 def _common_type(name: str, sources: list[Source]) -> pa.DataType:

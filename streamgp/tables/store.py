@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import zarr
@@ -16,12 +16,12 @@ from zarr.codecs import BloscCodec
 from streamgp.arrays import Array
 from streamgp.data.rows import COMPLETE, FEATURE_NAMES, RECIPE
 from streamgp.errors import ChunkReadError, StoreError
+from streamgp.tables.journal import ChunkLine, Journal
 from streamgp.tables.recipe import ColumnRecipe
 
 MANIFEST = "streamgp_manifest"
 """Attribute of a group: rows, rows per chunk, and a checksum of every chunk of ``X`` and ``y``."""
 CHUNK_BYTES = 12_000_000
-MOST_CHUNK_BYTES = 16_000_000
 FEWEST_CHUNKS = 8
 """Chunks of small data: one task reads at least one chunk, and there should be work for several."""
 FEWEST_ROWS = 256
@@ -36,49 +36,66 @@ def rows_per_chunk(n_rows: int, row_bytes: int, most_bytes: int = CHUNK_BYTES) -
     return max(1, min(by_bytes, by_number, n_rows))
 
 
+class _Waiting(NamedTuple):
+    """Rows that wait to be written: those of a batch or bucket, but for its first ``skip`` ones."""
+
+    arrays: dict[str, Array]
+    origin: int
+    skip: int
+
+    def __len__(self) -> int:
+        return len(self.arrays["X"])
+
+    def after(self, rows: int) -> _Waiting:
+        return _Waiting(
+            {name: array[rows:] for name, array in self.arrays.items()}, self.origin, self.skip + rows
+        )
+
+
 @dataclass
 class PartWriter:
-    """Writes rows to a group in chunks, several at a time on the threads of a pool."""
+    """Writes rows to a group in chunks, several at a time on the threads of a pool.
+
+    It goes on after the chunks that the journal says to be complete, as far as their checksums agree.
+    """
 
     group: zarr.Group
     recipe: ColumnRecipe
     n_rows: int
     chunk_rows: int
     pool: ThreadPoolExecutor
-    with_target: bool = True
+    with_target: bool
+    part: str
+    journal: Journal
 
     def __post_init__(self) -> None:
-        width = len(self.recipe.feature_names)
-        options = {"compressors": BloscCodec(cname="lz4", clevel=5), "config": {"write_empty_chunks": True}}
-        self.arrays = {
-            "X": self.group.create_array(
-                "X",
-                shape=(self.n_rows, width),
-                chunks=(self.chunk_rows, width),
-                dtype=self.recipe.dtype,
-                **options,
-            )
-        }
-        if self.with_target:
-            dtype = self.recipe.target.stored_dtype
-            strings = dtype is str
-            self.arrays["y"] = self.group.create_array(
-                "y",
-                shape=(self.n_rows,),
-                chunks=(self.chunk_rows,),
-                dtype=dtype,
-                **({"config": options["config"]} if strings else options),
-            )
-        self._waiting: deque[dict[str, Array]] = deque()
-        self._held = self._written = 0
-        self._running: deque[Future[dict[str, int]]] = deque()
-        self._checksums: dict[str, list[int]] = {name: [] for name in self.arrays}
+        self.arrays = self._opened_arrays()
+        self._waiting: deque[_Waiting] = deque()
+        self._running: deque[tuple[Future[dict[str, int]], ChunkLine]] = deque()
+        noted = self._intact(self.journal.chunks(self.part))
+        self._checksums = {name: [line.checksums[name] for line in noted] for name in self.arrays}
+        self.complete = len(noted)
+        """Chunks that an earlier call has written."""
+        self.origin, self._skip = (noted[-1].origin, noted[-1].skip) if noted else (0, 0)
+        self._held, self._written = 0, min(self.n_rows, self.complete * self.chunk_rows)
 
-    def add(self, features: Array, targets: Array | None) -> None:
-        """Take more rows, and write what fills a chunk."""
+    @property
+    def is_full(self) -> bool:
+        """Whether all rows are written, or on their way."""
+        return self._written == self.n_rows
+
+    def add(self, features: Array, targets: Array | None, origin: int) -> None:
+        """Take the part's rows of a batch or bucket, and write what fills a chunk.
+
+        Rows that an earlier call has written are passed over.
+        """
+        if origin < self.origin:
+            return
+        skip, self._skip = self._skip if origin == self.origin else 0, 0
         block = {"X": features} if targets is None else {"X": features, "y": targets}
-        self._waiting.append({name: block[name] for name in self.arrays})
-        self._held += len(features)
+        waiting = _Waiting({name: block[name] for name in self.arrays}, origin, 0).after(skip)
+        self._waiting.append(waiting)
+        self._held += len(waiting)
         while self._held >= self.chunk_rows:
             self._write(self.chunk_rows)
 
@@ -105,24 +122,26 @@ class PartWriter:
     def _write(self, rows: int) -> None:
         if self._written + rows > self.n_rows:
             raise StoreError("the source has more rows than when it was read before: it changed meanwhile")
-        chunk = self._take(rows)
-        self._running.append(self.pool.submit(self._store, chunk, self._written))
+        chunk, last = self._take(rows)
+        origin, skip = (self._waiting[0] if self._waiting else last)[1:]
+        line = ChunkLine(self.part, self._written // self.chunk_rows, {}, origin, skip)
+        self._running.append((self.pool.submit(self._store, chunk, self._written), line))
         self._written += rows
         self._held -= rows
-        while len(self._running) > 2:
+        while self._running and (len(self._running) > 2 or self._running[0][0].done()):
             self._collect()
 
-    def _take(self, rows: int) -> dict[str, Array]:
+    def _take(self, rows: int) -> tuple[dict[str, Array], _Waiting]:
+        """So many rows, and the place after them in the last batch that they are from."""
         taken: list[dict[str, Array]] = []
         while rows:
             block = self._waiting.popleft()
-            length = len(block["X"])
-            if length > rows:
-                self._waiting.appendleft({name: array[rows:] for name, array in block.items()})
-                block = {name: array[:rows] for name, array in block.items()}
-            rows -= min(rows, length)
-            taken.append(block)
-        return {name: np.concatenate([block[name] for block in taken]) for name in self.arrays}
+            used = min(rows, len(block))
+            taken.append({name: array[:used] for name, array in block.arrays.items()})
+            rows, last = rows - used, block.after(used)
+            if len(last):
+                self._waiting.appendleft(last)
+        return {name: np.concatenate([block[name] for block in taken]) for name in self.arrays}, last
 
     def _store(self, chunk: Mapping[str, Array], start: int) -> dict[str, int]:
         for name, values in chunk.items():
@@ -130,8 +149,46 @@ class PartWriter:
         return {name: checksum(values) for name, values in chunk.items()}
 
     def _collect(self) -> None:
-        for name, value in self._running.popleft().result().items():
+        future, line = self._running.popleft()
+        checksums = future.result()
+        for name, value in checksums.items():
             self._checksums[name].append(value)
+        self.journal.note(line._replace(checksums=checksums))
+
+    def _opened_arrays(self) -> dict[str, zarr.Array]:
+        width = len(self.recipe.feature_names)
+        forms: dict[str, tuple[tuple[int, ...], Any]] = {"X": ((width,), self.recipe.dtype)}
+        if self.with_target:
+            forms["y"] = ((), self.recipe.target.stored_dtype)
+        arrays: dict[str, Any] = {}
+        for name, (inner, dtype) in forms.items():
+            packed = {} if dtype is str else {"compressors": BloscCodec(cname="lz4", clevel=5)}
+            there = self.group.get(name)
+            arrays[name] = (
+                there
+                if there is not None
+                else self.group.create_array(
+                    name,
+                    shape=(self.n_rows, *inner),
+                    chunks=(self.chunk_rows, *inner),
+                    dtype=dtype,
+                    config={"write_empty_chunks": True},
+                    **packed,
+                )
+            )
+        return arrays
+
+    def _intact(self, noted: list[ChunkLine]) -> list[ChunkLine]:
+        """The first of the noted chunks that are still there as they were written."""
+        for line in noted:
+            rows = slice(line.number * self.chunk_rows, (line.number + 1) * self.chunk_rows)
+            try:
+                found = {name: checksum(np.asarray(array[rows])) for name, array in self.arrays.items()}
+            except (OSError, ValueError, RuntimeError):
+                found = {}
+            if found != line.checksums:
+                return noted[: line.number]
+        return noted
 
 
 def checksum(values: Array) -> int:

@@ -64,6 +64,7 @@ class Summary:
                     f"{column.done} of {column.categories} categories" if column.categories else column.done
                 )
                 gaps = f", {column.missing:,} missing" if column.missing else ""
-                lines.append(f"  {column.name}: {told}, {column.features} features{gaps}")
+                number = f"{column.features} feature" + "s" * (column.features != 1)
+                lines.append(f"  {column.name}: {told}, {number}{gaps}")
         plain = sum(column.done == "number" and not column.missing for column in self.columns)
         return "\n".join([*lines, f"  {plain} more columns are numbers as they were"] if plain else lines)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -132,6 +133,23 @@ class Survey:
             test_rows=self.test_rows + other.test_rows,
             rows_without_target=self.rows_without_target + other.rows_without_target,
         )
+
+
+def survey_bytes(survey: Survey) -> bytes:
+    """A survey as JSON, whose floating-point numbers keep their bits."""
+    columns = {name: [type(facts).__name__, asdict(facts)] for name, facts in survey.columns.items()}
+    distinct = survey.target.distinct
+    target = None if distinct is None else list(distinct)
+    return json.dumps({**vars(survey), "columns": columns, "target": target}).encode()
+
+
+def survey_from_bytes(content: bytes) -> Survey:
+    """The survey again."""
+    fields = json.loads(content)
+    kinds: dict[str, type[Facts]] = {kind.__name__: kind for kind in (NumberFacts, LabelFacts)}
+    columns = {name: kinds[kind](**facts) for name, (kind, facts) in fields.pop("columns").items()}
+    distinct = fields.pop("target")
+    return Survey(columns, TargetFacts(None if distinct is None else frozenset(distinct)), **fields)
 
 
 def survey_batch(

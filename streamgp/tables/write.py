@@ -1,14 +1,13 @@
-"""Writing the rows of all parts to a folder that appears when it is complete."""
+"""Writing the rows of all parts."""
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,12 +20,16 @@ from streamgp.arrays import Array
 from streamgp.budget import format_size
 from streamgp.data.rows import COMPLETE
 from streamgp.errors import BudgetError, StoreError
-from streamgp.persistence.atomic import discard, replacing, unfinished_in
+from streamgp.persistence.atomic import discard
+from streamgp.tables.journal import Journal
 from streamgp.tables.keys import RowDraws
+from streamgp.tables.reader import REMEMBERED_BATCHES
 from streamgp.tables.recipe import ColumnRecipe
-from streamgp.tables.shuffle import Buckets
+from streamgp.tables.shuffle import Spill
 from streamgp.tables.sources import Columns
 from streamgp.tables.store import CHUNK_BYTES, CHUNKS_HELD, PartWriter, rows_per_chunk
+
+logger = logging.getLogger(__name__)
 
 TEST = "test"
 """Name of the group with the test rows."""
@@ -42,7 +45,19 @@ class Block(NamedTuple):
     keys: NDArray[np.uint64]
 
 
-def encode_batch(recipe: ColumnRecipe, draws: RowDraws, start: int, batch: Columns) -> list[Block]:
+class Batch(NamedTuple):
+    """The blocks of the rows ``start`` to ``stop`` of a source."""
+
+    start: int
+    stop: int
+    blocks: list[Block]
+
+
+Read = Callable[[int], Iterator[Batch]]
+"""row ↦ the batches from the one on that has this row."""
+
+
+def encode_batch(recipe: ColumnRecipe, draws: RowDraws, start: int, batch: Columns) -> Batch:
     """The rows of a batch by part, without those whose target is missing; training rows have folds.
 
     Where the target is not among the columns, all rows are there, without one.
@@ -59,7 +74,7 @@ def encode_batch(recipe: ColumnRecipe, draws: RowDraws, start: int, batch: Colum
             here = batch if rows.all() else {name: array.filter(chosen) for name, array in batch.items()}
             features = recipe.encode(here, None if part else folds[rows])
             blocks.append(Block(part, features, None if values is None else values[rows], keys[rows]))
-    return blocks
+    return Batch(start, stop, blocks)
 
 
 @dataclass(frozen=True)
@@ -79,11 +94,15 @@ class Plan:
         """Bytes of a row's features."""
         return len(self.recipe.feature_names) * np.dtype(self.recipe.dtype).itemsize
 
+    @property
+    def record(self) -> np.dtype[Any]:
+        """A row on its way through the shuffle."""
+        row = ("X", np.dtype(self.recipe.dtype), (len(self.recipe.feature_names),))
+        return np.dtype([("key", np.uint64), ("y", self.shuffled_targets), row])
+
     def n_buckets(self, part: str) -> int:
         """Buckets of the shuffle, each small enough to be sorted in memory."""
-        assert self.shuffled_targets is not None
-        record = self.row_bytes + 8 + self.shuffled_targets.itemsize
-        return 1 + self.parts[part] * record // (self.budget // _SHUFFLE_SHARE)
+        return 1 + self.parts[part] * self.record.itemsize // (self.budget // _SHUFFLE_SHARE)
 
 
 def make_plan(
@@ -109,19 +128,6 @@ def make_plan(
     return replace(plan, chunk_rows=rows)
 
 
-@contextmanager
-def appearing(out: Path) -> Iterator[Path]:
-    """A hidden folder beside ``out`` that becomes it when the block ends without error.
-
-    What earlier calls left there when they were killed is removed first.
-    """
-    for left in unfinished_in(out.parent):
-        if left.name.startswith(f".{out.name}."):
-            discard(left)
-    with replacing(out) as unfinished:
-        yield unfinished
-
-
 def new_place(out: str | os.PathLike[str]) -> Path:
     """The path of a store to be made; refuses one that is there."""
     if "://" in os.fspath(out):
@@ -133,48 +139,74 @@ def new_place(out: str | os.PathLike[str]) -> Path:
     return place
 
 
-def write_parts(folder: Path, plan: Plan, blocks: Iterable[list[Block]], pool: ThreadPoolExecutor) -> None:
-    """Write the blocks of all parts, in their order or in that of their keys; mark the store complete."""
-    root = zarr.open_group(folder, mode="w-")
-    groups = {part: root.create_group(part) if part else root for part in plan.parts}
+def write_parts(journal: Journal, plan: Plan, read: Read, n_rows: int, pool: ThreadPoolExecutor) -> None:
+    """Write all parts, in the order of rows or of their keys; mark the store complete.
+
+    ``read`` gives the batches from a row on; what the journal says to be complete is not read again.
+    """
+    root = _opened_root(journal.store)
+    groups = {part: root.require_group(part) if part else root for part in plan.parts}
     writers = {
         part: PartWriter(
-            groups[part], plan.recipe, n_rows, min(plan.chunk_rows, n_rows), pool, plan.with_target
+            groups[part],
+            plan.recipe,
+            rows,
+            min(plan.chunk_rows, rows),
+            pool,
+            plan.with_target,
+            part,
+            journal,
         )
-        for part, n_rows in plan.parts.items()
+        for part, rows in plan.parts.items()
     }
-    if plan.shuffled_targets is None:
-        for block in chain.from_iterable(blocks):
-            writers[block.part].add(block.features, block.targets)
-    else:
-        _shuffled(folder / ".shuffle", plan, blocks, writers)
+    if complete := sum(writer.complete for writer in writers.values()):
+        logger.info("write: %d chunks are complete already", complete)
+    unwritten = [writer.origin for writer in writers.values() if not writer.is_full]
+    if unwritten and plan.shuffled_targets is not None:
+        _shuffled(journal, plan, read, n_rows, writers)
+    elif unwritten:
+        for batch in read(min(unwritten)):
+            for block in batch.blocks:
+                writers[block.part].add(block.features, block.targets, batch.start)
     for part in reversed(list(plan.parts)):  # the training part last: its group holds the others
         writers[part].close()
         groups[part].attrs[COMPLETE] = True
 
 
+def _opened_root(store: Path) -> zarr.Group:
+    """The store to be written; one that cannot be opened any more is begun anew."""
+    if store.exists():
+        try:
+            return zarr.open_group(store, mode="r+")
+        except (OSError, ValueError, KeyError):
+            discard(store)
+    return zarr.open_group(store, mode="w-")
+
+
 def _shuffled(
-    folder: Path, plan: Plan, blocks: Iterable[list[Block]], writers: Mapping[str, PartWriter]
+    journal: Journal, plan: Plan, read: Read, n_rows: int, writers: Mapping[str, PartWriter]
 ) -> None:
-    assert plan.shuffled_targets is not None
-    _check_room(folder.parent, 2 * sum(plan.parts.values()) * (plan.row_bytes + 8))
-    buckets = {
-        part: Buckets(folder / (part or "train"), plan.n_buckets(part), plan.shuffled_targets)
-        for part in plan.parts
-    }
-    for block in chain.from_iterable(blocks):
-        assert block.targets is not None
-        buckets[block.part].add(block.keys, block.features, block.targets)
-    for part, spilled in buckets.items():
-        for features, targets in spilled.blocks():
-            writers[part].add(features, targets)
-    shutil.rmtree(folder)
+    needed = 2 * sum(plan.parts.values()) * (plan.row_bytes + 8)
+    _check_room(journal.folder, needed)
+    spill = Spill(journal, {part: plan.n_buckets(part) for part in plan.parts}, plan.record)
+    row = spill.resume()
+    for number, batch in enumerate(read(row) if row < n_rows else (), 1):
+        for block in batch.blocks:
+            assert block.targets is not None
+            spill.parts[block.part].add(block.keys, block.features, block.targets)
+        if number % REMEMBERED_BATCHES == 0 or batch.stop == n_rows:
+            spill.remember(batch.stop)
+    # The buckets stay until the store appears: chunks on their way may still be lost.
+    for part, buckets in spill.parts.items():
+        for place, features, targets in buckets.blocks(writers[part].origin):
+            writers[part].add(features, targets, place)
 
 
 def _check_room(folder: Path, needed: int) -> None:
-    free = shutil.disk_usage(folder).free
+    used = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    free = used + shutil.disk_usage(folder).free
     if free < needed:
         raise BudgetError(
             f"the store and its shuffle need {format_size(needed)} of disk, but {format_size(free)} are free "
-            f"at {str(folder)!r}"
+            f"at {str(folder.parent)!r}"
         )

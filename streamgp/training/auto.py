@@ -139,9 +139,8 @@ def _blocks(settings: FitSettings, shape: Shape) -> FitSettings:
 
 
 def _can_be_local(settings: FitSettings, shape: Shape) -> bool:
-    weighted = settings.sample_weight is not None or settings.class_weight is not None
     widest = MOST_LOCAL_PIXELS if shape.has_common_scale else MOST_LOCAL_FEATURES
-    return shape.n_features <= widest and shape.n_classes <= MOST_LOCAL_CLASSES and not weighted
+    return shape.n_features <= widest and shape.n_classes <= MOST_LOCAL_CLASSES
 
 
 def _can_be_joint(settings: FitSettings, shape: Shape) -> bool:

@@ -23,7 +23,8 @@ from streamgp.posterior.calibration import (
 )
 from streamgp.posterior.predictive import ClassPredictive
 from streamgp.training.heads import snapshot_of
-from streamgp.training.judge import is_better, marginals_in_memory
+from streamgp.training.judge import is_better, marginals_in_memory, unconditional_log_density
+from streamgp.training.left_out_points import LeftOutPoints, left_out_points
 from streamgp.training.local import LocalSweeps, block_store, left_out_blocks
 from streamgp.training.problem import Problem
 from streamgp.training.stage import Draft, Stage, once
@@ -40,17 +41,23 @@ def calibration() -> Stage:
 
 def _calibrated(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
     sample = problem.sample
-    chosen = np.sort(problem.sample_order(CALIBRATION_ROWS))
+    order = problem.sample_order()
+    chosen = np.sort(order[problem.is_labelled(sample.targets[order])][:CALIBRATION_ROWS])
     rows, features = sample.rows[chosen], sample.features[chosen]
     weights = problem.sample_weights(sample.targets[chosen])
     weights *= problem.weights.of_rows(rows, sample.targets[chosen])
-    calibrations = []
+    calibrations, baselines = [], []
     for head, (active, likelihood) in enumerate(zip(draft.actives, draft.likelihoods, strict=True)):
         targets = problem.head_targets(sample.targets[chosen], head)
         mean, variance = left_out(problem, draft.kernel, active, rows, features)
-        calibrations.append(calibrate(likelihood, targets, mean, variance, weights))
-    density = float(np.mean([calibration.log_density for calibration in calibrations]))
-    return replace(draft, calibrations=tuple(calibrations)), {"left_out_log_density": density}
+        calibrations.append(calibrate(likelihood.of_labels, targets, mean, variance, weights))
+        baselines.append(unconditional_log_density(problem, targets, weights))
+    told = {
+        "rows": len(rows),
+        "left_out_log_density": float(np.mean([calibration.log_density for calibration in calibrations])),
+        "left_out_baseline": float(np.mean(baselines)),
+    }
+    return replace(draft, calibrations=tuple(calibrations)), told
 
 
 def combination() -> Stage:
@@ -64,7 +71,9 @@ def combination() -> Stage:
         marginals = marginals_in_memory(snapshot, held_out.features, problem)
         codes = held_out.targets.astype(np.intp)
         plain = predictive.log_probabilities(marginals)[np.arange(len(codes)), codes]
-        found, densities = _kept(problem, Softmax(), predictive.log_odds(marginals), held_out.targets, plain)
+        weights = problem.weights.of_rows(held_out.rows, held_out.targets)
+        points = LeftOutPoints(predictive.log_odds(marginals), held_out.targets, weights, held_out.keys)
+        found, densities = _kept(Softmax(), points, plain)
         told = {"held_out_log_loss": -float(densities.mean()), "uncombined": -float(plain.mean())}
         return replace(draft, combination=found or ()), told
 
@@ -72,21 +81,16 @@ def combination() -> Stage:
 
 
 def _kept(
-    problem: Problem,
-    likelihood: Likelihood | JointLikelihood,
-    latent: FloatArray,
-    targets: FloatArray,
-    plain: FloatArray,
+    likelihood: Likelihood | JointLikelihood, points: LeftOutPoints, plain: FloatArray
 ) -> tuple[tuple[Calibration, ...] | None, FloatArray]:
     """Scale, or scale and offsets, as far as cross-validation gains by them; and the log densities then.
 
-    A gain is more than a standard error. Rows held out count as often as they would in the fit.
-    Shapes: latent (n, k) of the rows held out, targets and plain (n,).
+    A gain is more than a standard error. Rows count as often as they would in the fit. ``plain`` (n,) are
+    the log densities of the rows as they are.
     """
-    held_out = problem.held_out
-    weights = problem.weights.of_rows(held_out.rows, held_out.targets)
+    latent, targets, weights, keys = points
     # Keys are random: every fold has rows of everywhere.
-    folds = np.argsort(np.argsort(held_out.keys, kind="stable")) % FOLDS
+    folds = np.argsort(np.argsort(keys, kind="stable")) % FOLDS
     best, found = plain, None
     for with_offsets in (False, True):
         fit = partial(calibrate_points, likelihood, with_offsets=with_offsets)
@@ -101,23 +105,24 @@ def _kept(
 
 
 def point_calibration() -> Stage:
-    """Scale and offsets of a mode by rows held out; each is kept only if cross-validation gains by it."""
+    """Scale and offsets of a mode by rows left out; each is kept only if cross-validation gains by it."""
     return once("calibrate", _calibrated_points)
 
 
 def _calibrated_points(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
-    held_out, [likelihood] = problem.held_out, draft.likelihoods
-    if len(held_out.rows) < FEWEST_TO_CALIBRATE:
+    [likelihood] = draft.likelihoods
+    points = left_out_points(problem, draft)
+    if len(points.targets) < FEWEST_TO_CALIBRATE:
         return draft, {"temperature": 1.0}
-    latent = marginals_in_memory(snapshot_of(draft), held_out.features, problem).mean
-    is_joint = isinstance(likelihood, JointLikelihood)
-    targets = held_out.targets if is_joint else problem.head_targets(held_out.targets, 0)
-    plain = likelihood.mode_terms(targets, latent).log_density
-    found, densities = _kept(problem, likelihood, latent, targets, plain)
+    if not isinstance(likelihood, JointLikelihood):
+        points = points._replace(targets=problem.head_targets(points.targets, 0))
+    plain = likelihood.mode_terms(points.targets, points.latent).log_density
+    found, densities = _kept(likelihood, points, plain)
     calibrations = found or draft.calibrations
     told = {
         "temperature": 1.0 / calibrations[0].mean_scale,
         "offsets": [one.mean_offset for one in calibrations],
+        "rows": len(points.targets),
         "held_out_log_loss": -float(densities.mean()),
         "uncalibrated": -float(plain.mean()),
     }
@@ -153,6 +158,7 @@ def _locally_calibrated(problem: Problem, draft: Draft) -> tuple[Draft, dict[str
     told = {
         "rows": len(found.targets),
         "left_out_log_density": float(np.mean([calibration.log_density for calibration in calibrations])),
+        "left_out_baseline": unconditional_log_density(problem, found.targets, weights),
     }
     return replace(draft, calibrations=calibrations, likelihoods=likelihoods), told
 

@@ -16,6 +16,7 @@ from streamgp.arrays import FloatArray, IntArray
 from streamgp.data import ClassTargets, Rows, open_rows
 from streamgp.data.targets import Task
 from streamgp.errors import BudgetError
+from streamgp.inference.inducing.heads import RowWeights
 from streamgp.passes.candidates import Pool
 from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import ClassPredictive
@@ -24,6 +25,7 @@ from streamgp.training.auto import BLOCKS, INDUCING, Candidate
 from streamgp.training.judge import is_better, marginals_in_memory
 from streamgp.training.prepare import Prepared
 from streamgp.training.verdict import Trial
+from streamgp.training.weights import row_weights
 
 logger = logging.getLogger(__name__)
 
@@ -38,14 +40,15 @@ Fit = Callable[[Rows, Task, FitSettings], Any]
 
 
 class Part(NamedTuple):
-    """Rows to learn from, and rows to judge by."""
+    """Rows to learn from, and rows to judge by; ``one`` class is told from all others, or each from each."""
 
     learners: Pool
     judges: Pool
+    one: int | None = None
 
-    def against_rest(self, code: int) -> Part:
-        """The same rows, told one class from all others."""
-        return Part(*(pool._replace(targets=(pool.targets == code).astype(float)) for pool in self))
+    def targets(self, pool: Pool) -> FloatArray:
+        """What is to be learned of some of these rows."""
+        return pool.targets if self.one is None else (pool.targets == self.one).astype(np.float64)
 
 
 def folds(pool: Pool, n_classes: int) -> list[Part]:
@@ -68,7 +71,7 @@ def apart(part: Part) -> Part:
     Such judges praise whoever learns by heart, and new rows are no copies. Where copies differ in their
     targets (a few categories, and chance) new rows are copies too, and all stays as it is.
     """
-    pool = Pool._make(map(np.concatenate, zip(*part, strict=True)))
+    pool = Pool._make(map(np.concatenate, zip(part.learners, part.judges, strict=True)))
     _, group = np.unique([row.tobytes() for row in pool.features], return_inverse=True)
     taught = np.unique(group[: len(part.learners.rows)])
     if np.mean(np.isin(group[len(part.learners.rows) :], taught)) < MOST_COPIES:
@@ -81,7 +84,7 @@ def apart(part: Part) -> Part:
     key = np.full(len(first), np.inf)
     np.minimum.at(key, group, pool.keys)
     judging = np.isin(group, np.argsort(key, kind="stable")[:n_judges])
-    return Part(*(pool.take(np.flatnonzero(side)) for side in (~judging, judging)))
+    return Part(pool.take(np.flatnonzero(~judging)), pool.take(np.flatnonzero(judging)))
 
 
 def hold_contest(
@@ -105,8 +108,9 @@ def hold_contest(
         found = []
         try:
             for part in parts:
-                models[option.name] = _fitted(option.settings, prepared, part.learners, fit)
-                found.append(_log_densities(models[option.name], part.judges))
+                weights = row_weights(prepared, option.settings)
+                models[option.name] = _fitted(option.settings, prepared, part, weights, fit)
+                found.append(_log_densities(models[option.name], part, weights))
         except BudgetError as error:
             logger.info("%s cannot be tried: %s", option.name, error)
             continue
@@ -144,15 +148,14 @@ def _is_decided(chosen: str, densities: Mapping[str, FloatArray]) -> bool:
     return all(is_better(densities[chosen], rows, SURE) for rows in others)
 
 
-def _fitted(settings: FitSettings, prepared: Prepared, learners: Pool, fit: Fit) -> Model:
-    is_classes = isinstance(prepared.targets, ClassTargets)
-    targets: Any = learners.targets.astype(np.int64) if is_classes else learners.targets
-    weights = settings.sample_weight
+def _fitted(settings: FitSettings, prepared: Prepared, part: Part, weights: RowWeights, fit: Fit) -> Model:
+    is_classes, learners = isinstance(prepared.targets, ClassTargets), part.learners
+    targets: Any = part.targets(learners).astype(np.int64 if is_classes else np.float64)
     small = replace(
         settings,
         validation=None,
-        sample_weight=None if weights is None else weights[learners.rows],
-        class_weight=_by_code(settings.class_weight, prepared),
+        sample_weight=None if weights.are_even else weights.of_rows(learners.rows, learners.targets),
+        class_weight=None,
         checkpoint=None,
         progress=False,
     )
@@ -175,22 +178,21 @@ def _fewer_messages() -> Iterator[None]:
         told.setLevel(level)
 
 
-def _by_code(class_weight: Any, prepared: Prepared) -> Any:
-    """Weights of classes by their codes, which are the labels of a trial."""
-    if not isinstance(class_weight, dict):
-        return class_weight
-    assert isinstance(prepared.targets, ClassTargets)
-    codes = {label: code for code, label in enumerate(prepared.targets.classes.tolist())}
-    return {codes.get(label, label): weight for label, weight in class_weight.items()}
+def _log_densities(model: Model, part: Part, weights: RowWeights) -> FloatArray:
+    """Log density of every judge's target, times how often it counts relative to the others.
 
-
-def _log_densities(model: Model, judges: Pool) -> FloatArray:
-    """Log density of every judge's target; a class of which the sample has no row is passed over."""
+    A class of which the sample has no row is passed over.
+    """
+    judges = part.judges
     if isinstance(model.targets, ClassTargets):
-        judges = judges.take(np.flatnonzero(np.isin(judges.targets, model.targets.classes)))
-    encoded = model.targets.encode(judges.targets)
+        judges = judges.take(np.flatnonzero(np.isin(part.targets(judges), model.targets.classes)))
+    counts = weights.of_rows(judges.rows, judges.targets)
+    counts = counts / max(counts.mean(), 1e-300)
+    encoded = model.targets.encode(part.targets(judges))
     marginals = marginals_in_memory(model.snapshot, model.standardizer.apply(judges.features, np.float64))
     if isinstance(model.predictive, ClassPredictive):
         codes: IntArray = encoded.astype(np.intp)
-        return model.predictive.log_probabilities(marginals)[np.arange(len(codes)), codes]
-    return model.predictive.log_density(encoded, marginals)
+        densities: FloatArray = model.predictive.log_probabilities(marginals)[np.arange(len(codes)), codes]
+    else:
+        densities = model.predictive.log_density(encoded, marginals)
+    return np.asarray(counts * densities)

@@ -18,7 +18,7 @@ from scipy.special import ndtri
 
 from streamgp.budget import refuse_impossible
 from streamgp.data import RealTargets, Rows
-from streamgp.data.targets import Task, n_heads
+from streamgp.data.targets import Task, is_labelled, n_heads
 from streamgp.inference.active_set import ActiveSet
 from streamgp.likelihoods import Gaussian, Likelihood, Probit
 from streamgp.numerics.compilation import is_cold
@@ -35,12 +35,13 @@ from streamgp.training.heads import make_snapshot
 from streamgp.training.identity import identity_of, planned_identity
 from streamgp.training.learn.criterion import TUNING_ACTIVE
 from streamgp.training.plan import MemoryPlan
-from streamgp.training.prepare import Prepared, prepare
+from streamgp.training.prepare import Prepared, no_label_of, prepare
 from streamgp.training.problem import Problem, draw_sample, pass_settings
 from streamgp.training.recipe import compose
-from streamgp.training.scrutiny import judged_by_baseline, warn_of_outliers
+from streamgp.training.scrutiny import judged_by_baseline, warn_of_outliers, warn_of_two_values
 from streamgp.training.stage import Draft, History, Recipe, describe, run
 from streamgp.training.trial import settle
+from streamgp.training.verdict import Trial
 from streamgp.training.virtual import named
 from streamgp.training.weights import check_classes, row_weights
 
@@ -64,19 +65,10 @@ def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
     with ExitStack() as stack:
         if settings.checkpoint is not None:
             stack.enter_context(CheckpointFolder(Path(settings.checkpoint)).held())
-        plan, prepared = _prepared(rows, task, settings)
-        trial = None
-        if settings.method_is_open or settings.size_is_open:
-            identity = identity_of(prepared, settings)
-            planned = partial(plan_fit, rows, heads=n_heads(prepared.targets))
-            left = math.inf
-            if settings.max_seconds is not None:
-                left = max(0.0, settings.max_seconds - (time.monotonic() - started))
-            settings, trial = settle(prepared, plan, settings, identity, fit, planned, left)
-            plan = planned(settings)
-            logger.info("memory plan\n%s", plan)
-            prepared = replace(prepared, rows=rows.cut(plan.span_rows))
+        plan, prepared, settings, trial = _settled(rows, task, settings, started)
         problem, recipe, draft = _composed(plan, prepared, settings, started)
+        if task_of(task, settings.likelihood) == "auto":
+            warn_of_two_values(problem)
         folder = None
         if settings.checkpoint is not None:
             folder = CheckpointFolder(Path(settings.checkpoint), identity=planned_identity(problem))
@@ -90,6 +82,30 @@ def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
         if trial is not None:
             history, words = (trial.entry(), *history), f"{words} ({trial.sentence()})"
         return Fitted(model, history, words, _about(problem))
+
+
+def settled_by_trial(rows: Rows, task: Task, settings: FitSettings) -> tuple[FitSettings, Trial | None]:
+    """The settings that a fit of the rows would settle on, and the trial that it holds for that."""
+    settings = replace(settings, progress=Progress.of(settings.progress))
+    return _settled(rows, task, settings, time.monotonic())[2:]
+
+
+def _settled(
+    rows: Rows, task: Task, settings: FitSettings, started: float
+) -> tuple[MemoryPlan, Prepared, FitSettings, Trial | None]:
+    """Plan, read all rows once, and settle what the settings leave open."""
+    plan, prepared = _prepared(rows, task, settings)
+    if not (settings.method_is_open or settings.size_is_open):
+        return plan, prepared, settings, None
+    identity = identity_of(prepared, settings)
+    planned = partial(plan_fit, rows, heads=n_heads(prepared.targets))
+    left = math.inf
+    if settings.max_seconds is not None:
+        left = max(0.0, settings.max_seconds - (time.monotonic() - started))
+    settings, trial = settle(prepared, plan, settings, identity, fit, planned, left)
+    plan = planned(settings)
+    logger.info("memory plan\n%s", plan)
+    return plan, replace(prepared, rows=rows.cut(plan.span_rows)), settings, trial
 
 
 def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recipe, Draft]:
@@ -128,7 +144,13 @@ def _prepared(rows: Rows, task: Task, settings: FitSettings) -> tuple[MemoryPlan
     if is_cold():
         logger.info("compiling numerics: once on this machine, up to half a minute")
     task = task_of(task, settings.likelihood)
-    prepared = prepare(rows.cut(plan.span_rows), task, settings.standardize, pass_settings(plan, settings))
+    prepared = prepare(
+        rows.cut(plan.span_rows),
+        task,
+        settings.standardize,
+        pass_settings(plan, settings),
+        no_label=no_label_of(settings.likelihood),
+    )
     if isinstance(prepared.targets, RealTargets):
         refuse_for_real_targets(settings)
         prepared = replace(prepared, targets=_encoding(prepared.targets, settings.likelihood))
@@ -161,7 +183,7 @@ def _make_problem(
         prepared, plan, settings, size, choices.validation, weights.excluded
     )
     if not isinstance(prepared.targets, RealTargets):
-        check_classes(sample.targets, weights)
+        check_classes(sample.targets[is_labelled(prepared.targets, sample.targets)], weights)
     heads = tuple(range(n_heads(prepared.targets)))
     return Problem(
         prepared,
@@ -219,6 +241,7 @@ def _about(problem: Problem) -> dict[str, Any]:
         "rows": problem.n_rows,
         "held_out_rows": len(problem.excluded),
         "class_rows": problem.prepared.class_counts.tolist() if problem.is_classification else None,
+        "unlabelled_rows": problem.prepared.summary.unlabelled,
         "memory_budget": problem.plan.budget,
         "planned_memory": problem.plan.total_bytes,
         "plan": str(problem.plan),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -60,6 +61,7 @@ def log_densities(
     Without calibration, small active sets are overconfident and would be judged for that alone.
     Shapes: (c,) each.
     """
+    likelihood = likelihood.of_labels
     found = calibrate(likelihood, targets, mean, variance, weights) if calibrated else UNCALIBRATED
     scaled = found.mean_scale * mean + found.mean_offset
     return likelihood.log_predictive_density(targets, scaled, found.variance_scale * variance)
@@ -74,3 +76,14 @@ def is_better(densities: FloatArray, others: FloatArray, errors: float = 1.0) ->
     if difference.size < 2:
         return False
     return bool(difference.mean() > errors * difference.std() / np.sqrt(difference.size))
+
+
+def unconditional_log_density(problem: Problem, targets: FloatArray, weights: FloatArray) -> float:
+    """Mean log density of targets by their own distribution: shares of classes, or a normal one."""
+    shares = weights / weights.sum()
+    if problem.is_classification:
+        _, codes = np.unique(targets, return_inverse=True)
+        of_classes = np.bincount(codes, shares)
+        return float(of_classes @ np.log(of_classes))
+    variance = float(shares @ np.square(targets - shares @ targets))
+    return -0.5 * (math.log(2.0 * math.pi * variance) + 1.0)

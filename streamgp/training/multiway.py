@@ -51,19 +51,24 @@ def grow_multiway(
     n_classes: int,
     until: int,
     generator: np.random.Generator,
+    weights: FloatArray | None = None,
 ) -> tuple[ActiveSet, ...]:
     """Active sets of all classes with ``until`` inclusions in all, or fewer where no other would teach.
 
     All candidates are current at every inclusion where ``selection.hot`` is None, else so many rows, those of
-    best score, and the others every ``selection.delay`` inclusions.
-    Shapes: rows and codes (s,) in ascending order of rows, inputs (s, p).
+    best score, and the others every ``selection.delay`` inclusions. A row of weight ω has its sites to the
+    power of ω.
+    Shapes: rows, codes and weights (s,) in ascending order of rows, inputs (s, p).
     Cost: the likelihood's moments of the current rows, and O(s d_c), for an inclusion.
     Source: [IVM2006] section 4.2.  Oracle: tests/reference/multiway_dense.py
     """
     flat = np.zeros((len(rows), n_classes))
     ways = Ways(
         tuple(ActiveSet.empty(0, inputs.shape[1]) for _ in range(n_classes)),
-        tuple(Candidates.new(rows, inputs, codes.astype(np.float64), kernel, 0) for _ in range(n_classes)),
+        tuple(
+            Candidates.new(rows, inputs, codes.astype(np.float64), kernel, 0, weights)
+            for _ in range(n_classes)
+        ),
         flat,
         flat.copy(),
     )
@@ -151,6 +156,8 @@ def _scored(
     cavity_variance = variance / kept
     cavity_mean = (mean - variance * ways.precision_mean) / kept
     _, precision, precision_mean = likelihood.tilted_sites(codes, cavity_mean, cavity_variance)
+    weights = ways.candidates[0].weights[:, None]
+    precision, precision_mean = weights * precision, weights * precision_mean
     score = SCORES["information_gain" if selection.score == "auto" else selection.score]
     scores = score(cavity_mean, cavity_variance, precision, precision_mean)
     eligible = available & (precision > selection.least_precision) & np.isfinite(scores)

@@ -14,7 +14,7 @@ from streamgp.data import ClassTargets, RealTargets, Rows, Span, Standardizer, T
 from streamgp.data.extremes import overflowing
 from streamgp.data.missing import refuse_lost_targets, warn_of_absent
 from streamgp.data.standardize import Standardize, choose_standardizer
-from streamgp.data.targets import Task, choose_task, class_targets, real_targets
+from streamgp.data.targets import NoLabel, Task, choose_task, class_targets, real_targets
 from streamgp.errors import NonFiniteDataError, StoreError
 from streamgp.passes import PassSettings, Reading, Summarize, Summary, run_pass
 from streamgp.passes.locate import Locate
@@ -39,9 +39,21 @@ class Prepared:
         assert isinstance(self.targets, ClassTargets)
         return np.array([self.summary.labels[label] for label in self.targets.classes.tolist()])
 
+    @property
+    def strata(self) -> IntArray:
+        """Rows of each kind that samples are drawn from: the classes and, last, rows without a label."""
+        if isinstance(self.targets, RealTargets) or self.targets.no_label is None:
+            return self.class_counts
+        return np.append(self.class_counts, self.summary.unlabelled)
+
     def reading(self, dtype: Any) -> Reading:
         """How passes of the given precision read these rows."""
         return Reading(self.standardizer, self.targets, np.dtype(dtype))
+
+
+def no_label_of(likelihood: Any) -> NoLabel | None:
+    """What tells rows without a label, where the likelihood can learn from such."""
+    return NoLabel(likelihood.missing) if getattr(likelihood, "takes_unlabelled", False) else None
 
 
 def prepare(
@@ -50,6 +62,7 @@ def prepare(
     standardize: Standardize,
     settings: PassSettings,
     spans: Iterable[Span] | None = None,
+    no_label: NoLabel | None = None,
 ) -> Prepared:
     """Read everything once (or the given spans), and refuse what cannot be learned from."""
     if rows.targets is None:
@@ -60,7 +73,7 @@ def prepare(
     assert absent is not None
     kind = rows.targets.dtype.kind
     fill = absent.fill if absent.numbers.size else None
-    visitor = Summarize(kind != "f" or task == "classification", fill)
+    visitor = Summarize(kind != "f" or task == "classification", fill, no_label)
     summary = run_pass(rows, visitor, settings, spans=spans, label="summary")
     if spans is None:  # all rows were counted
         at_fill, labels = summary.targets_at_fill, set(summary.labels)
@@ -70,7 +83,7 @@ def prepare(
     if summary.constant_columns.size:
         logger.info("%d constant columns carry no information", summary.constant_columns.size)
     if choose_task(task, kind, len(summary.labels)) == "classification":
-        targets: Targets = class_targets(summary.labels, rows.targets.dtype)
+        targets: Targets = class_targets(summary.labels, rows.targets.dtype, no_label)
     else:
         assert summary.targets is not None
         targets = real_targets(float(summary.targets.mean[0]), float(summary.targets.variance[0]))

@@ -18,7 +18,7 @@ from streamgp.settings import FitSettings
 from streamgp.training.choices import Traits
 from streamgp.training.fit_memory import plan_fit
 from streamgp.training.plan import MemoryPlan
-from streamgp.training.prepare import prepare
+from streamgp.training.prepare import no_label_of, prepare
 from streamgp.training.problem import pass_settings
 from streamgp.training.recipe import compose
 from streamgp.training.stage import describe
@@ -48,7 +48,14 @@ def preview(rows: Rows, task: Task, settings: FitSettings) -> Preview:
     cut = rows.cut(memory.span_rows)
     spans = list(cut.spans())
     few = [spans[place] for place in np.unique(np.linspace(0, len(spans) - 1, LOOKS).round().astype(int))]
-    prepared = prepare(cut, task, settings.standardize, pass_settings(memory, settings), few)
+    prepared = prepare(
+        cut,
+        task,
+        settings.standardize,
+        pass_settings(memory, settings),
+        few,
+        no_label_of(settings.likelihood),
+    )
     planned = partial(plan_fit, rows, heads=n_heads(prepared.targets))
     options = possible(prepared, settings, planned)
     recipes = {

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike
 
-from streamgp.arrays import Array, FloatArray, IntArray
+from streamgp.arrays import Array, BoolArray, FloatArray, IntArray
 from streamgp.data import Span
-from streamgp.data.targets import ClassTargets, head_targets, n_heads
+from streamgp.data.targets import ClassTargets, head_targets, is_labelled, n_heads
 from streamgp.errors import ParameterError
 from streamgp.inference.inducing.heads import RowWeights
 from streamgp.passes import PassSettings
@@ -93,6 +93,10 @@ class Problem:
         """What a head has to learn from encoded targets."""
         return head_targets(self.prepared.targets, encoded, head)
 
+    def is_labelled(self, encoded: FloatArray) -> BoolArray:
+        """Which rows have a label: only these judge, calibrate and are counted."""
+        return is_labelled(self.prepared.targets, encoded)
+
     def sample_order(self, size: int | None = None) -> IntArray:
         """Places of the sample in the order of their keys, which is random; the first ``size`` of them."""
         return np.argsort(self.sample.keys, kind="stable")[:size]
@@ -148,7 +152,7 @@ class Problem:
 
     def sample_weights(self, encoded: FloatArray) -> FloatArray:
         """How many training rows each row of the sample stands for: rare classes were drawn more often."""
-        counts = self.prepared.class_counts
+        counts = self.prepared.strata
         if len(counts) == 1:
             return np.ones(len(encoded))
         codes = encoded.astype(np.intp)
@@ -160,7 +164,9 @@ class Problem:
 
 def pass_settings(plan: MemoryPlan, settings: FitSettings) -> PassSettings:
     """How passes of this plan run."""
-    return PassSettings(plan.rows_per_block, plan.tasks_in_flight, settings.client, settings.progress)
+    return PassSettings(
+        plan.rows_per_block, plan.tasks_in_flight, settings.client, settings.progress, plan.read_ahead
+    )
 
 
 def draw_sample(
@@ -176,14 +182,17 @@ def draw_sample(
     Rare classes get at least a quarter of an equal part of the sample; held-out rows are drawn by share. Of
     rows that are named to be held out, as many are held in memory as there is room for; the numbers of all
     that are held out are returned too. Rows without weight (sorted) are in neither, and among those numbers.
+    Rows without a label are a class of their own here, of which none is held out.
     """
-    counts, n_rows = prepared.class_counts, prepared.rows.n_rows
-    named, share = _validation(validation, n_rows)
+    counts, n_rows = prepared.strata, prepared.rows.n_rows
+    labelled = np.where(np.arange(len(counts)) < len(prepared.class_counts), counts, 0)
+    named, share = _validation(validation, n_rows, int(labelled.sum()))
     keys = RowKeys(_entropy(settings.seed, 0))
     most = n_rows if size >= n_rows else min(MOST_VALIDATION_ROWS, size // 4)
     named = np.setdiff1d(named, weightless)
     kept = named[smallest(keys(named), most)]
-    held_out = stratified_quotas(counts, min(share, size // 4 if size < counts.sum() else share))
+    held_out = stratified_quotas(labelled, min(share, size // 4 if size < counts.sum() else share))
+    held_out = np.minimum(held_out, np.maximum(counts - 1, 0))  # a class whose only row judges is not learned
     quotas = np.minimum(counts, held_out + stratified_quotas(counts, size, least_share=0.25))
     visitor = PickRows(
         keys,
@@ -206,7 +215,8 @@ def draw_sample(
         one_class = len(held_out) == 1
         members = np.arange(len(pool.rows)) if one_class else np.flatnonzero(pool.targets == code)
         chosen[members[smallest(pool.keys[members], int(quota))]] = True
-    outside = pool.take(np.flatnonzero(chosen))
+    judges = chosen & is_labelled(prepared.targets, pool.targets)
+    outside = pool.take(np.flatnonzero(judges))
     held = named if len(named) else outside.rows
     return pool.take(np.flatnonzero(~chosen)), outside, np.union1d(held, weightless)
 
@@ -215,16 +225,16 @@ def _entropy(seed: int, purpose: int) -> int:
     return int(np.random.SeedSequence([seed, purpose]).generate_state(1, np.uint64)[0])
 
 
-def _validation(validation: Any, n_rows: int) -> tuple[IntArray, int]:
-    """Named rows, and how many more to draw."""
+def _validation(validation: Any, n_rows: int, n_labelled: int) -> tuple[IntArray, int]:
+    """Named rows, and how many more to draw of those that have a label."""
     nobody = np.zeros(0, np.int64)
     if validation is None:
-        enough = n_rows >= FEWEST_ROWS_TO_HOLD_OUT
-        return nobody, min(int(VALIDATION_SHARE * n_rows), MOST_VALIDATION_ROWS) if enough else 0
+        enough = n_labelled >= FEWEST_ROWS_TO_HOLD_OUT
+        return nobody, min(int(VALIDATION_SHARE * n_labelled), MOST_VALIDATION_ROWS) if enough else 0
     if validation is False:
         return nobody, 0
     if isinstance(validation, float) and 0 <= validation < 1:
-        return nobody, int(validation * n_rows)
+        return nobody, int(validation * n_labelled)
     rows = np.unique(np.asarray(validation))
     if rows.dtype.kind not in "iu" or rows.ndim != 1 or rows.size == 0 or rows[0] < 0 or rows[-1] >= n_rows:
         raise ParameterError(

@@ -15,13 +15,16 @@ from streamgp.training.group import group_rows
 from streamgp.training.infer.active import propagate_actives
 from streamgp.training.infer.all_rows import sweep_all_rows
 from streamgp.training.infer.approximation import choose_approximation
+from streamgp.training.infer.extra_rows import over_extra_rows
 from streamgp.training.infer.joint import sweep_joint_classes
 from streamgp.training.infer.local import sweep_local_blocks
+from streamgp.training.infer.means import find_first_means
 from streamgp.training.infer.mode import find_joint_mode
 from streamgp.training.learn.active import best_start, climb_active_evidence, climb_evidence_alone
 from streamgp.training.learn.all_rows import refine_by_all_rows
 from streamgp.training.learn.criterion import choose_start, learn_by_criterion
 from streamgp.training.learn.evidence import climb_starts, refine_with_centres, refine_with_inducing
+from streamgp.training.learn.joint import climb_joint_evidence
 from streamgp.training.learn.judged import judge_kernels
 from streamgp.training.learn.local import learn_local
 from streamgp.training.learn.local_near import learn_near
@@ -35,7 +38,7 @@ from streamgp.training.select.multiway import select_multiway
 from streamgp.training.select.printed import add_bias_variance, select_printed
 from streamgp.training.select.virtual import select_again
 from streamgp.training.select.watch import Watching
-from streamgp.training.stage import Recipe
+from streamgp.training.stage import Recipe, Stage
 
 Compose = Callable[[Choices], Recipe]
 
@@ -67,6 +70,10 @@ def _by_criterion(choices: Choices) -> Recipe:
     return choose_start(selection, choices.starts), rounds
 
 
+def _by_judges(choices: Choices) -> Recipe:
+    return (judge_kernels(choices.starts, choices.default_kernel, choices.multiway),)
+
+
 def _by_evidence(choices: Choices) -> Recipe:
     return (climb_starts(choices.sizes, choices.starts),)
 
@@ -80,6 +87,12 @@ def _by_evidence_and_centres(choices: Choices) -> Recipe:
     return (*_by_evidence(choices), refine_with_centres(choices.sizes))
 
 
+def _by_joint_evidence(choices: Choices) -> Recipe:
+    # Judges choose a family, where none is given; evidence is for the kernel that it leads to.
+    first = () if choices.starts is None else _by_judges(choices)
+    return *first, climb_joint_evidence(float(choices.inference.residual))
+
+
 def _refine(choices: Choices) -> Recipe:
     # Inducing inputs are chosen in the learned metric, and then take part in learning.
     return (refine_with_inducing(choices.sizes, learn_inputs=choices.learn_inducing),)
@@ -91,8 +104,10 @@ def _refine_by_all_rows(choices: Choices) -> Recipe:
     return (*_refine(choices), last)
 
 
+JOINTLY: dict[str, Compose] = {"none": _nothing, "joint evidence": _by_joint_evidence}
 BEFORE: dict[str, Compose] = dict.fromkeys(("constant", "hybrid", "exact"), _by_criterion)
 BEFORE_ACTIVE = BEFORE | {"evidence": _by_evidence_and_centres}
+BEFORE_MULTIWAY = BEFORE_ACTIVE | {"judged": _by_judges}
 BEFORE_INDUCING = BEFORE | {"evidence": _by_evidence, "passes": _by_evidence}
 BEFORE_BLOCKS = BEFORE_INDUCING | {"blocks": _by_blocks}
 AFTER_INDUCING: dict[str, Compose] = {"evidence": _refine, "passes": _refine_by_all_rows}
@@ -165,6 +180,16 @@ def _with_active_set(choices: Choices) -> Recipe:
     )
 
 
+def _first_means(choices: Choices) -> Recipe:
+    # Rows that are made of others have no place in the store, where first sites are kept.
+    return (find_first_means(),) if choices.means_first and not choices.inference.virtual_rows else ()
+
+
+def _sweep(choices: Choices) -> Stage:
+    sweeps = sweep_all_rows(choices.inference)
+    return over_extra_rows(choices.selection.virtual, sweeps) if choices.inference.virtual_rows else sweeps
+
+
 def _over_all_rows(choices: Choices) -> Recipe:
     inference = choices.inference
     return (
@@ -172,7 +197,8 @@ def _over_all_rows(choices: Choices) -> Recipe:
         *_select(choices),
         *AFTER_INDUCING.get(choices.learning, _nothing)(choices),
         choose_approximation(inference, refit=choices.learning != "none"),
-        sweep_all_rows(inference),
+        *_first_means(choices),
+        _sweep(choices),
         *_combine(choices),
     )
 
@@ -221,7 +247,7 @@ def _in_blocks(choices: Choices) -> Recipe:
 
 
 def _jointly(choices: Choices) -> Recipe:
-    learned = () if choices.learning == "none" else (judge_kernels(choices.starts, choices.default_kernel),)
+    learned = JOINTLY.get(choices.learning, _by_judges)(choices)
     selected = SELECT_INDUCING[type(choices.selection)](choices)
     mode = find_joint_mode(choices.inference)
     # A temperature is for a point; where variances are asked for, they are what tempers.
@@ -230,8 +256,8 @@ def _jointly(choices: Choices) -> Recipe:
 
 
 def _multiway(choices: Choices) -> Recipe:
-    # The paper has no criterion for several classes: the kernel is learned by each of them against the rest.
-    learned = BEFORE_ACTIVE.get(choices.learning, _nothing)(choices)
+    # The paper has no criterion for several classes: rows held out judge, or each class against the rest.
+    learned = BEFORE_MULTIWAY.get(choices.learning, _nothing)(choices)
     return *learned, select_multiway(choices.selection, choices.multiway)
 
 

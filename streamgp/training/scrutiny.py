@@ -12,7 +12,7 @@ from streamgp.arrays import FloatArray
 from streamgp.data import ClassTargets
 from streamgp.data.extremes import BEYOND, Extreme, outlying
 from streamgp.errors import DataWarning, NothingLearnedWarning
-from streamgp.passes.locate import Locate
+from streamgp.passes.locate import TARGET, Locate
 from streamgp.passes.run import run_pass
 from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import RealPredictive
@@ -20,6 +20,8 @@ from streamgp.training.judge import marginals_in_memory
 from streamgp.training.problem import Problem
 
 _SHOWN = 5
+FEWEST_TO_TELL = 20
+"""Rows that show whether targets have two values only."""
 JUDGING_ROWS = 2000
 """Held-out rows that are enough to tell a model from the targets' distribution."""
 
@@ -31,7 +33,8 @@ def warn_of_outliers(problem: Problem) -> None:
     from it. Where there is one, a pass finds its row.
     """
     summary = problem.prepared.summary
-    found = outlying(summary.lowest, summary.highest, problem.sample.features)[:_SHOWN]
+    found = [*_outlying_targets(problem), *outlying(summary.lowest, summary.highest, problem.sample.features)]
+    found = found[:_SHOWN]
     if not found:
         return
     columns = np.array([extreme.column for extreme in found])
@@ -49,7 +52,19 @@ def warn_of_outliers(problem: Problem) -> None:
     )
 
 
+def _outlying_targets(problem: Problem) -> list[Extreme]:
+    """Extremes of real targets; the sample has them scaled, where beside 10³⁰ all others are one number."""
+    found = problem.prepared.summary.target_range
+    if problem.is_classification or found is None:
+        return []
+    reach = BEYOND * (found.high - found.low) or math.inf
+    distances = ((found.lowest, found.low - found.lowest), (found.highest, found.highest - found.high))
+    return [Extreme(TARGET, value) for value, distance in distances if distance > reach]
+
+
 def _told(extreme: Extreme, row: int) -> str:
+    if extreme.column == TARGET:
+        return f"the target of row {row}: {extreme.value!r}"
     return f"column {extreme.column}, row {row}: {extreme.value!r}"
 
 
@@ -59,11 +74,15 @@ def judged_by_baseline(
     """The history, its last record with the held-out log density of model and baseline; warns if no better.
 
     The baseline predicts the shares of the classes, or a normal distribution of the targets' mean and
-    variance. Where no rows are held out, nothing is said.
+    variance. Where no rows are held out, those that calibration left out decide; where there are none
+    either, nothing is said.
     """
     held_out = problem.held_out
     chosen = np.sort(np.argsort(held_out.keys, kind="stable")[:JUDGING_ROWS])
-    if not history or not chosen.size:
+    if not history:
+        return history
+    if not chosen.size:
+        _judge_left_out(problem, history)
         return history
     targets = held_out.targets[chosen]
     marginals = marginals_in_memory(model.snapshot, held_out.features[chosen], problem)
@@ -74,15 +93,48 @@ def judged_by_baseline(
         found = float(log_probabilities[np.arange(len(targets)), targets.astype(np.intp)].mean())
     baseline = float(_baseline(problem, targets).mean())
     if not found > baseline:
-        warnings.warn(
-            f"the fit has learned nothing: on {len(targets)} held-out rows its log density is "
-            f"{found:.4f}, that of {_baseline_name(problem)} {baseline:.4f}. Try another kernel or "
-            f"inference, more n_active, features that say more about the targets, or look for damaged rows",
-            NothingLearnedWarning,
-            stacklevel=2,
-        )
+        _warn(problem, f"{len(targets)} held-out rows", found, baseline)
     told = {"final_held_out_log_density": found, "baseline_log_density": baseline}
     return (*history[:-1], {**history[-1], **told})
+
+
+def _judge_left_out(problem: Problem, history: tuple[dict[str, Any], ...]) -> None:
+    """Warn where calibration could not make rows that were left out more probable than their shares do.
+
+    It was fitted to these rows: each of its numbers gains about half a nat on all of them from nothing.
+    """
+    last = next((record for record in reversed(history) if "left_out_baseline" in record), None)
+    if last is None:
+        return
+    found, baseline = last["left_out_log_density"], last["left_out_baseline"]
+    if not found > baseline + (2 + problem.n_heads) / last["rows"]:
+        _warn(problem, f"{last['rows']} rows, each left out,", found, baseline)
+
+
+def _warn(problem: Problem, where: str, found: float, baseline: float) -> None:
+    warnings.warn(
+        f"the fit has learned nothing: on {where} its log density is {found:.4f}, that of "
+        f"{_baseline_name(problem)} {baseline:.4f}. Try another kernel or inference, more n_active, "
+        f"features that say more about the targets, or look for damaged rows",
+        NothingLearnedWarning,
+        stacklevel=3,
+    )
+
+
+def warn_of_two_values(problem: Problem) -> None:
+    """Say that real targets of two values may be meant as classes."""
+    targets = problem.prepared.targets
+    if isinstance(targets, ClassTargets) or len(problem.sample.targets) < FEWEST_TO_TELL:
+        return
+    found = np.unique(problem.sample.targets)
+    if len(found) == 2:
+        low, high = (found * targets.scale + targets.shift).tolist()
+        warnings.warn(
+            f"the targets are floating-point numbers and are learned as such, but they show two values "
+            f"only, {low:g} and {high:g}: if they are classes, give task='classification'",
+            DataWarning,
+            stacklevel=2,
+        )
 
 
 def _baseline(problem: Problem, targets: FloatArray) -> FloatArray:

@@ -24,7 +24,8 @@ class Starts:
     ``per_feature``: one lengthscale for each feature. ``with_linear``: a little of a linear kernel is added.
     ``variances`` are those that learning tries, ``variance`` is the default's. ``with_polynomials``: learning
     also tries polynomials of the cosine between two images, which are products of a few pixels at a time.
-    ``with_white``: white noise is added, and nothing else.
+    ``with_white``: white noise is added, and nothing else. ``from_variances``: in the place of the median
+    distance the root of the features' summed variance, 1/w of [IVM2006] section 6.1 in units of ours.
     """
 
     variance: float
@@ -33,10 +34,12 @@ class Starts:
     with_linear: bool
     with_polynomials: bool
     with_white: bool = False
+    from_variances: bool = False
 
     def default(self, problem: Problem) -> Kernel:
         """The kernel of a fit that does not learn, or before it has learned."""
-        return self._start(problem, _median_distance(problem), self.variance)
+        length = _root_variance(problem) if self.from_variances else _median_distance(problem)
+        return self._start(problem, length, self.variance)
 
     def kernels(self, problem: Problem) -> list[Kernel]:
         """What learning chooses its start from: lengthscales and variances around the default kernel's."""
@@ -70,6 +73,12 @@ def rough_twin(kernel: Kernel) -> Kernel | None:
         Matern32(term.variance, term.lengthscale) if isinstance(term, RBF) else term for term in terms
     )
     return Sum(rough) if len(rough) > 1 else rough[0]
+
+
+def _root_variance(problem: Problem) -> float:
+    """The root of all features' variances together, as the model sees them."""
+    prepared = problem.prepared
+    return float(np.sqrt(np.sum(prepared.summary.features.variance / prepared.standardizer.scale**2)))
 
 
 def _median_distance(problem: Problem) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -107,6 +108,8 @@ def _held_in_time(
     left_out = [option.name for option in options if option.name not in names]
     if not rows:
         [only] = kept
+        # Simpler ones would take less time, but nothing could say that they are better.
+        left_out = left_out[[option.name for option in options].index(only.name) :]
         return Trial(only.name, {}, {}, None, 0, 0.0, only.settings.n_active, left_out)
     if prepared.rows.n_rows < FEWEST_ROWS and np.ndim(settings.validation) == 0:
         trial = _held_in_folds(prepared, plan, settings, names, fit)
@@ -146,7 +149,7 @@ def _fitting(settings: FitSettings, planned: Planned) -> FitSettings:
 
 def _that_fit(settings: FitSettings, options: Sequence[Candidate], planned: Planned) -> list[Candidate]:
     """The candidates that the budget allows, smaller where sizes were left open; at least one."""
-    fitting = []
+    fitting, refusals = [], {}
     for option in options:
         try:
             if settings.size_is_open:
@@ -154,11 +157,11 @@ def _that_fit(settings: FitSettings, options: Sequence[Candidate], planned: Plan
             else:
                 planned(option.settings)
         except BudgetError as error:
-            refusal = error
+            refusals[option.name] = error
         else:
             fitting.append(option)
     if not fitting:
-        raise refusal
+        raise refusals[INDUCING]  # what others need is not what a fit needs at least
     return fitting
 
 
@@ -189,7 +192,8 @@ def _held(
 def _held_on(
     size: int, prepared: Prepared, plan: MemoryPlan, settings: FitSettings, names: Sequence[str], fit: Fit
 ) -> Trial:
-    """Draw the rows of a trial, in one pass, and hold it."""
+    """Draw the rows of a trial, in one pass, and hold it; its seconds are those of all that."""
+    begun = time.monotonic()
     names_rows = np.ndim(settings.validation) > 0
     share = settings.validation if names_rows else JUDGES_SHARE
     weightless = row_weights(prepared, settings).excluded
@@ -206,7 +210,9 @@ def _held_on(
         if not _blocks_promise(two, prepared, part, fit):
             options = [option for option in options if option.name != BLOCKS]
     many_more = MUCH_LARGER * len(part.learners.rows) <= prepared.rows.n_rows
-    return hold_contest(options, prepared, [part], fit, 0.0 if many_more else 1.0, many_more)
+    before = time.monotonic() - begun
+    trial = hold_contest(options, prepared, [part], fit, 0.0 if many_more else 1.0, many_more)
+    return trial._replace(seconds=before + trial.seconds)
 
 
 def _held_in_folds(
@@ -224,7 +230,7 @@ def _blocks_promise(options: Sequence[Candidate], prepared: Prepared, part: Part
     """Whether blocks help to tell the largest class from all others: they cost as much for each class."""
     largest = int(np.argmax(prepared.class_counts))
     tried = [option for option in options if option.name in (INDUCING, BLOCKS)]
-    return hold_contest(tried, prepared, [part.against_rest(largest)], fit).chosen == BLOCKS
+    return hold_contest(tried, prepared, [part._replace(one=largest)], fit).chosen == BLOCKS
 
 
 def _shape(prepared: Prepared, n_rows: int) -> Shape:

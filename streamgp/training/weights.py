@@ -37,8 +37,7 @@ def _class_weights(prepared: Prepared, wish: Any) -> FloatArray | None:
     assert isinstance(prepared.targets, ClassTargets)
     if isinstance(wish, str) and wish == "balanced":
         counts = prepared.class_counts
-        balanced: FloatArray = counts.sum() / (len(counts) * counts)
-        return balanced
+        return _with_unlabelled(prepared, counts.sum() / (len(counts) * counts))
     if not isinstance(wish, Mapping):
         raise ParameterError(f"class_weight must be None, 'balanced' or a dict of classes, not {wish!r}")
     labels = prepared.targets.classes.tolist()
@@ -48,16 +47,23 @@ def _class_weights(prepared: Prepared, wish: Any) -> FloatArray | None:
         raise ParameterError(
             f"class_weight={wish!r} must give positive weights to classes, which are {labels}"
         )
-    return weights
+    return _with_unlabelled(prepared, weights)
+
+
+def _with_unlabelled(prepared: Prepared, weights: FloatArray) -> FloatArray:
+    """Weights of all codes: rows without a label count once."""
+    return np.append(weights, np.ones(len(prepared.strata) - len(weights)))
 
 
 def _checked(weights: FloatArray | None, n_rows: int) -> FloatArray | None:
     if weights is None:
         return None
-    if weights.shape != (n_rows,) or not np.all(np.isfinite(weights) & (weights >= 0.0)):
-        raise ParameterError(
-            f"sample_weight has shape {weights.shape}; it must hold {n_rows} numbers of at least 0, one a row"
-        )
+    wanted = f"it must hold {n_rows} numbers of at least 0, one a row"
+    if weights.shape != (n_rows,):
+        raise ParameterError(f"sample_weight has shape {weights.shape}; {wanted}")
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
+    if bad.size:
+        raise ParameterError(f"sample_weight of row {bad[0]} is {weights[bad[0]]}; {wanted}")
     if not weights.any():
         raise ParameterError("sample_weight is zero for every row: there is nothing to learn from")
     return weights

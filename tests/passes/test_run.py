@@ -15,7 +15,7 @@ from streamgp.data import Standardizer, open_rows
 from streamgp.errors import ChunkReadError
 from streamgp.inference import Sites, head_from_sites
 from streamgp.kernels import RBF
-from streamgp.passes import Block, CollectMarginals, PassSettings, Reading, Visitor, run_pass
+from streamgp.passes import Block, CollectMarginals, PassSettings, Reading, Visitor, run, run_pass
 from streamgp.passes.blas import single_threaded_blas
 from streamgp.passes.marginals import concatenate
 from streamgp.posterior import Snapshot
@@ -86,6 +86,43 @@ def test_every_row_is_visited_once_in_order(n_rows, chunk_rows, span_rows, rows_
 def test_more_spans_than_a_window_keep_their_order():
     rows = open_rows(np.arange(1000.0)[:, None], y=None).cut(3)
     assert len(run_pass(rows, Transcript(), PassSettings(2, 3))) == 667
+
+
+@dataclass(frozen=True)
+class Sums(Visitor[float]):
+    """Adds numbers of very different sizes: another order of additions would show in the bits."""
+
+    def visit(self, block: Block) -> float:
+        return float(np.sum(block.features, dtype=np.float64))
+
+    def merge(self, earlier: float, later: float) -> float:
+        return earlier + later
+
+
+@given(n_rows=st.integers(1, 300), span_rows=st.integers(1, 20), most=st.integers(1, 12))
+def test_however_many_spans_there_are_tasks_are_few_and_keep_the_order(n_rows, span_rows, most):
+    X = np.arange(n_rows, dtype=np.float64)[:, None]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(run, "MOST_TASKS", most)
+        tasks = []
+        patch.setattr(run, "visit_spans", lambda *given, do=run.visit_spans: tasks.append(1) or do(*given))
+        for store in (X, da.from_array(X, chunks=(7, 1))):
+            rows = open_rows(store, y=None).cut(span_rows)
+            transcript = run_pass(rows, Transcript(), PassSettings(5, 2))
+            assert sum(entry[1] for entry in transcript) == n_rows
+            assert len(tasks) <= most
+            tasks.clear()
+
+
+def test_what_tasks_merge_has_the_same_bits_everywhere(generator, make_store, cluster_client, monkeypatch):
+    monkeypatch.setattr(run, "MOST_TASKS", 8)
+    X = np.exp(10.0 * generator.standard_normal((2000, 2)))
+    rows = open_rows(make_store(X, np.zeros(len(X)), chunk_rows=50), y=None).cut(50)
+    spans = list(rows.spans())
+    groups = [spans[begin : begin + 5] for begin in range(0, 40, 5)]
+    by_group = [sum(float(np.sum(X[span.start : span.stop])) for span in group) for group in groups]
+    for workers, client in ((1, None), (5, None), (1, cluster_client), (3, cluster_client)):
+        assert run_pass(rows, Sums(), PassSettings(50, workers, client)) == sum(by_group)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

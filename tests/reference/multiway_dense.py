@@ -8,9 +8,13 @@ from tests.reference import joint_dense
 from tests.reference.ivm_printed_dense import marginals
 
 
-def select(gram, codes, noise, n_classes, until, first):
-    """Active rows of each class, in order, and (mean, variance) (n, C). ``first``: the first (row, class)."""
+def select(gram, codes, noise, n_classes, until, first, weights=None):
+    """Active rows of each class, in order, and (mean, variance) (n, C). ``first``: the first (row, class).
+
+    The site of a row is raised to the power of its weight.
+    """
     n = len(gram)
+    weights = np.ones(n) if weights is None else weights
     active = [[] for _ in range(n_classes)]
     sites = [{} for _ in range(n_classes)]
     for step in range(until + 1):
@@ -32,8 +36,8 @@ def select(gram, codes, noise, n_classes, until, first):
             for c in range(n_classes):
                 if j in sites[c]:
                     continue
-                precision = curvature[c] / (1 - a[c] * curvature[c])
-                precision_mean = (slope[c] + curvature[c] * h[c]) / (1 - a[c] * curvature[c])
+                precision = weights[j] * curvature[c] / (1 - a[c] * curvature[c])
+                precision_mean = weights[j] * (slope[c] + curvature[c] * h[c]) / (1 - a[c] * curvature[c])
                 new = 1 / (1 / a[c] + precision)
                 shift = new * (h[c] / a[c] + precision_mean) - h[c]
                 gain = 0.5 * (np.log(a[c] / new) + new / a[c] + shift**2 / a[c] - 1)

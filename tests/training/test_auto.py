@@ -139,7 +139,7 @@ def test_a_tie_is_tried_again_where_there_are_more_rows(generator, monkeypatch, 
     tried, ties = [], []
 
     def tie(options, prepared, parts, fit, errors, many_more):
-        [(learners, _)] = parts
+        learners = parts[0].learners
         tried.append(len(learners.rows))
         ties.append(errors)
         assert many_more == (errors == 0.0)
@@ -160,7 +160,7 @@ def test_a_tie_is_tried_again_where_there_are_more_rows(generator, monkeypatch, 
     assert tried == pytest.approx(sizes, rel=0.05)
     # In a store of many more rows the lower loss wins; else the simpler of two that are as good.
     assert ties == [0.0 if 8 * size <= rows else 1.0 for size in tried]
-    assert model.history_[0]["seconds"] == len(sizes)
+    assert model.history_[0]["seconds"] >= len(sizes)  # those of all trials, and of drawing their rows
 
 
 @pytest.mark.parametrize(("worse", "expected"), [(0.001, "local blocks"), (0.1, "inducing inputs")])
@@ -250,15 +250,16 @@ def test_copies_of_a_row_learn_or_judge_but_not_both(generator, copies, agree):
     if copies == 1 or not agree:
         assert found is given
         return
-    np.testing.assert_array_equal(np.sort(np.concatenate([side.rows for side in found])), np.arange(n))
+    both = np.concatenate([found.learners.rows, found.judges.rows])
+    np.testing.assert_array_equal(np.sort(both), np.arange(n))
     assert not set(found.learners.rows // copies) & set(found.judges.rows // copies)
     assert len(found.judges.rows) == n // 4
 
 
 def test_one_class_is_told_from_all_others():
     pool = Pool(np.arange(4), np.zeros((4, 1)), np.array([0.0, 2.0, 1.0, 2.0]), np.zeros(4), np.zeros((4, 0)))
-    for told in Part(pool, pool).against_rest(2):
-        np.testing.assert_array_equal(told.targets, [0, 1, 0, 1])
+    np.testing.assert_array_equal(Part(pool, pool, one=2).targets(pool), [0, 1, 0, 1])
+    np.testing.assert_array_equal(Part(pool, pool).targets(pool), pool.targets)
 
 
 def test_sizes_that_were_left_open_fit_a_small_budget(generator):

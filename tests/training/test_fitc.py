@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections import namedtuple
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +31,7 @@ from streamgp.training.judge import is_better
 from streamgp.training.problem import Problem
 from streamgp.training.select.gain import Misfit, greedy_gains
 
+RESOLVE = import_module("streamgp.training.choices.resolve")
 KERNEL = RBF(4.0, 1.5)
 FIXED = {
     "inference": FITC(residual=1.0, power=1.0),
@@ -70,6 +72,36 @@ def test_streamed_sweeps_reach_the_fixed_point_of_the_fit_in_memory(rows, make_s
     w = KERNEL.block(X, basis.inducing) @ basis.whitening
     mean, _ = model.predict_latent(X)
     np.testing.assert_allclose(mean, w @ wanted.posterior.inducing_mean, atol=1e-6)
+
+
+def test_sweeps_that_begin_at_the_mode_end_where_others_do_and_sooner(rows, make_store, monkeypatch):
+    X, y = rows
+    path = make_store(X, y, chunk_rows=170)
+    settings = {**FIXED, "inference": FITC(1.0, 1.0, tolerance=1e-6), "n_active": 40}
+    plain = streamgp.fit_stream(path, **settings)
+    monkeypatch.setattr(RESOLVE, "FEWEST_MEANS_FIRST", 40)
+    first = streamgp.fit_stream(path, **settings)
+    assert "infer: approximation -> infer: means -> infer: all rows" in first.recipe_
+    [told] = [entry for entry in first.history_ if entry["stage"] == "infer: means"]
+    assert told["rows"] == 900 - 46  # all that are not held out
+    assert 1 < told["evaluations"][0] <= 60
+    for one, other in zip(plain.predict_latent(X), first.predict_latent(X), strict=True):
+        np.testing.assert_allclose(one, other, atol=1e-4)
+    residuals = [
+        [e["residual"] for e in model.history_ if e["stage"] == "infer: all rows"] for model in (plain, first)
+    ]
+    # The first sweep has no residual. The sample here is all rows: only its tolerance is behind.
+    assert len(residuals[1]) <= len(residuals[0])
+
+
+def test_without_memory_for_rows_the_mean_of_the_sample_stays(rows, make_store, monkeypatch):
+    X, y = rows
+    monkeypatch.setattr(RESOLVE, "FEWEST_MEANS_FIRST", 25)
+    monkeypatch.setattr("streamgp.training.infer.means.rows_that_fit", lambda *shape: 10)
+    model = streamgp.fit_stream(make_store(X, y), n_active=25, **FIXED)
+    [told] = [entry for entry in model.history_ if entry["stage"] == "infer: means"]
+    assert told["rows"] == 0
+    assert told["evaluations"] == []
 
 
 def test_real_targets_need_one_pass(generator, make_store):

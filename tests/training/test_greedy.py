@@ -30,11 +30,20 @@ def gaussian_moments(target, mean, variance):
 LIKELIHOODS = {Probit(bias=0.1): probit_moments, Gaussian(noise=0.2): gaussian_moments}
 
 
+TWIN = 3
+
+
 def problem(generator, n=150, p=3):
     X = generator.standard_normal((n, p))
-    X[n // 2] = X[3]  # a duplicate
+    X[n // 2] = X[TWIN]  # a duplicate
     y = np.where(np.sin(2 * X[:, 0]) + 0.3 * generator.standard_normal(n) > 0, 1.0, -1.0)
     return X, y
+
+
+def one_for_both(rows, y):
+    """The rows, one name for two that are equal: rounding decides which of them is the first."""
+    twin = len(y) // 2
+    return [TWIN if row == twin and y[twin] == y[TWIN] else row for row in rows]
 
 
 @pytest.mark.parametrize("score", SCORES)
@@ -48,7 +57,7 @@ def test_inclusions_are_those_of_the_textbook(generator, score, likelihood, kern
     )
     first = int(active.rows[0])
     expected = ivm_dense.select(kernel.gram(X), y, LIKELIHOODS[likelihood], 40, SCORES[score], first=first)
-    assert active.rows.tolist() == expected.active
+    assert one_for_both(active.rows.tolist(), y) == one_for_both(expected.active, y)
     np.testing.assert_allclose(active.factor, expected.factor, atol=1e-8)
     np.testing.assert_allclose(candidates.stubs, expected.stubs, atol=1e-8)
     np.testing.assert_allclose(candidates.mean, expected.mean, atol=1e-8)

@@ -11,13 +11,16 @@ from scipy.optimize import minimize
 import streamgp
 from streamgp.data import ClassTargets
 from streamgp.errors import BudgetError, NumericsWarning, ParameterError
-from streamgp.inference.inducing.basis import make_basis, whiten
+from streamgp.inference.inducing.basis import Approximation, make_basis, whiten
+from streamgp.inference.inducing.heads import RowWeights
+from streamgp.inference.inducing.joint import JointSweep, PartialSweep
 from streamgp.inference.inducing.mode import PointTerms
+from streamgp.inference.inducing.posterior import prior_posterior
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Logit, MultivariateProbit, Probit, Softmax
 from streamgp.persistence import CheckpointFolder
 from streamgp.settings import FITC
-from streamgp.training.infer import mode
+from streamgp.training.infer import joint as joint_sweeps
 from tests.reference.joint_ep_dense import joint_ep
 from tests.training.test_fitc import same_bits
 
@@ -282,6 +285,21 @@ def test_matrices_and_sites_of_all_classes_are_planned(make_store):
         streamgp.fit_stream(store, **{**settings, "inference": FITC(residual=0.0)})
 
 
+def test_the_evidence_of_all_classes_leads_to_a_kernel(make_store):
+    X, y = sectors(500)
+    settings = {**FIXED, "n_active": 30, "inference": FITC(residual=1.0), "validation": False}
+    settings |= {"kernel": RBF(0.2, 4.0), "likelihood": MultivariateProbit()}
+    store = make_store(X, y, chunk_rows=200)
+    given, learned = (
+        streamgp.fit_stream(store, **{**settings, "learn_hyperparameters": how})
+        for how in (False, "evidence")
+    )
+    assert learned.recipe_.startswith("learn: joint evidence -> select: ")
+    assert learned.log_evidence_ > given.log_evidence_ + 10.0
+    new = sectors(500, seed=1)
+    assert learned.evaluate_stream(new).log_loss < given.evaluate_stream(new).log_loss - 0.05
+
+
 def test_two_classes_have_no_joint_sweeps():
     X, y = sectors(100)
     with pytest.raises(ParameterError, match=r"inference=FITC\(residual=0.0.* has no effect"):
@@ -307,24 +325,48 @@ def test_heads_of_one_class_each_are_combined_as_far_as_held_out_rows_gain(tmp_p
     assert score.log_loss <= again.evaluate_stream(new).log_loss
 
 
-def test_parts_of_a_large_store_lead_nearer_to_the_mode_than_a_sample(make_store, monkeypatch):
-    X, y = sectors(12_000)
-    order = np.argsort(y, kind="stable")  # sorted by class: every part must come from all over the store
-    store = make_store(X[order], y[order], chunk_rows=100)
-    settings = {**FIXED, "n_active": 60, "memory_budget": "4MiB", "validation": False}
+def test_a_sweep_of_rows_that_matter_changes_moments_as_a_sweep_of_all_rows_does():
+    X, y = sectors(300, classes=3)
+    basis, generator = make_basis(RBF(9.0, 1.0), X[:12]), np.random.default_rng(1)
+    sites = np.abs(generator.standard_normal((300, 3, 2)))
+    sites[::3, :, 0] *= 1e-5
+    weights = RowWeights(np.arange(5), by_row=generator.uniform(0.5, 2.0, 300))
+    posteriors = (prior_posterior(12),) * 3
+    sweep = JointSweep(basis, posteriors, MultivariateProbit(), Approximation(0.5), 0.7, weights)
+    codes = y.astype(float)
+    everything, sums = sweep(0, X, codes, sites)
+    some, changes = PartialSweep(sweep, 1e-3)(0, X, codes, sites)
+    matter = np.flatnonzero((np.arange(300) >= 5) & (sites[:, :, 0].max(axis=1) >= 1e-3))
+    np.testing.assert_allclose(some[matter], everything[matter], rtol=1e-12)
+    np.testing.assert_array_equal(np.delete(some, matter, axis=0), np.delete(sites, matter, axis=0))
+    whitened, weight = whiten(basis, X).features, weights(0, codes)
+    for c, (whole, change) in enumerate(zip(sums, changes, strict=True)):
+        moved = weight[:, None] * (some - sites)[:, c]
+        np.testing.assert_allclose(change.moment_matrix, (whitened.T * moved[:, 0]) @ whitened, atol=1e-9)
+        np.testing.assert_allclose(change.moment_vector, moved[:, 1] @ whitened, atol=1e-9)
+        assert change.rows == len(matter)
+        assert change.weight == pytest.approx(whole.weight)
+        assert change.squared_mean_change <= whole.squared_mean_change
+    nobody, nothing = PartialSweep(sweep, 1e9)(0, X, codes, sites)
+    np.testing.assert_array_equal(nobody, sites)
+    assert not any(one.moment_matrix.any() or one.rows for one in nothing)
 
-    def passes_and_value(part_rows, most_sweeps):
-        monkeypatch.setattr(mode, "PART_ROWS", part_rows)
-        inference = FITC(tolerance=1e-7, most_sweeps=most_sweeps)
-        entry = streamgp.fit_stream(store, inference=inference, **settings).history_[-2]
-        return entry["passes"], entry["log_posterior"]
 
-    monkeypatch.setattr(mode, "SAMPLE_ROWS", 500)
-    _, best = passes_and_value(10**9, 300)
-    with pytest.warns(NumericsWarning, match="the mode was not found"):
-        _, from_sample = passes_and_value(10**9, 1)
-    with pytest.warns(NumericsWarning, match="the mode was not found"):
-        passes, from_parts = passes_and_value(500, 1)
-    assert best - from_parts < 0.75 * (best - from_sample)
-    assert passes > 1
-    assert passes_and_value(500, 300)[1] == pytest.approx(best, rel=1e-6)
+def test_sweeps_of_rows_that_matter_end_where_those_of_all_rows_do(monkeypatch):
+    X, y = sectors(800)
+    settings = {
+        **FIXED,
+        "inference": FITC(residual=0.5, tolerance=1e-6),
+        "n_active": 30,
+        "precision": "float64",
+    }
+    settings |= {"likelihood": MultivariateProbit(), "validation": False}
+    monkeypatch.setattr(joint_sweeps, "LEAST_PRECISION", 0.02)
+    some = streamgp.fit_stream((X, y), **settings)
+    monkeypatch.setattr(joint_sweeps, "MOST_SHARE", -1.0)  # after one sweep of rows that matter: all, always
+    everybody = streamgp.fit_stream((X, y), **settings)
+    told = [entry["rows"] for entry in some.history_ if entry["stage"] == "infer: joint sweeps"]
+    assert told[-1] == 800
+    assert 0 < min(told) < 0.7 * 800
+    np.testing.assert_allclose(some.predict_proba(X), everybody.predict_proba(X), atol=1e-5)
+    assert some.log_evidence_ == pytest.approx(everybody.log_evidence_, abs=1e-4)

@@ -26,16 +26,23 @@ def sectors(rows, seed=0, classes=3):
     return X, np.floor((angle + np.pi) / (2 * np.pi) * classes).astype(np.int64) % classes
 
 
-@pytest.mark.parametrize(("likelihood", "noise"), [(MultivariateProbit(), "normal"), (Softmax(), "gumbel")])
-def test_active_sets_are_those_of_the_book(likelihood, noise):
-    X, y = sectors(18)
-    selection = IVM(hot=None, delay=4)
-    found = grow_multiway(selection, KERNEL, likelihood, np.arange(18), X, y, 3, 12, np.random.default_rng(0))
+@pytest.mark.parametrize(
+    ("likelihood", "noise", "rows", "until", "weights"),
+    [
+        (MultivariateProbit(), "normal", 18, 12, None),
+        (Softmax(), "gumbel", 18, 12, None),
+        (MultivariateProbit(), "normal", 9, 6, 0.4 + np.arange(9) % 3),
+    ],
+)
+def test_active_sets_are_those_of_the_book(likelihood, noise, rows, until, weights):
+    X, y = sectors(rows)
+    generator, arguments = np.random.default_rng(0), (likelihood, np.arange(rows), X, y, 3, until)
+    found = grow_multiway(IVM(hot=None, delay=4), KERNEL, *arguments, generator, weights)
     firsts = [(int(active.rows[0]), c) for c, active in enumerate(found) if active.count]
     gram = kernels_dense.gram(KERNEL, X)
     matches = []
     for first in firsts:  # one of these was the first pick of all
-        expected, _ = multiway_dense.select(gram, y, noise, 3, 12, first)
+        expected, _ = multiway_dense.select(gram, y, noise, 3, until, first, weights)
         matches.append([active.rows[: active.count].tolist() for active in found] == expected)
     assert any(matches)
 
@@ -90,17 +97,18 @@ def test_a_fit_knows_the_classes(make_store, likelihood, tmp_path):
 
 def test_learning_comes_before():
     X, y = sectors(300)
-    model = StreamGPClassifier(15, selection="ivm", multiclass="joint", random_state=0).fit(X, y)
-    assert model.recipe_.startswith("learn: start -> learn: criterion -> select: multi-way ivm")
+    settings = {"selection": "ivm", "multiclass": "joint", "random_state": 0}
+    model = StreamGPClassifier(15, **settings).fit(X, y)
+    assert model.recipe_ == "learn: judged -> select: multi-way ivm"
     assert model.score(X, y) > 0.8
+    other = StreamGPClassifier(15, learn_hyperparameters="constant", **settings).fit(X, y)
+    assert other.recipe_.startswith("learn: start -> learn: criterion -> select: multi-way ivm")
 
 
 def test_what_cannot_act_is_refused():
     X, y = sectors(100)
     with pytest.raises(ParameterError, match="three classes or more"):
         StreamGPClassifier(10, selection="ivm", multiclass="joint").fit(X, y > 0)
-    with pytest.raises(ParameterError, match="class_weight goes only with multiclass='per_class'"):
-        StreamGPClassifier(10, selection="ivm", multiclass="joint", class_weight="balanced").fit(X, y)
     with pytest.raises(ParameterError, match="calibrate=True"):
         StreamGPClassifier(10, selection="ivm", inference=ADF(calibrate=True), multiclass="joint").fit(X, y)
     with pytest.raises(ParameterError, match="multiclass='joint'"):

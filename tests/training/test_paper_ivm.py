@@ -48,6 +48,17 @@ RULES = [
 ]
 
 
+def test_the_first_lengthscale_is_that_of_the_papers_first_w():
+    X, y = rings(120)
+    X = X * [1.0, 7.0]
+    model = StreamGPClassifier(
+        10, selection=IVM.paper2006(), learn_hyperparameters=False, standardize=False, random_state=0
+    ).fit(X, y)
+    assert model.kernel_.variance == 10.0
+    # w/(2p) = 1/(2 lengthscale²), and w is one over the mean variance of the features.
+    assert model.kernel_.lengthscale == pytest.approx(np.sqrt(2 * X.var(axis=0).mean()), rel=1e-6)
+
+
 @pytest.mark.parametrize(("selection", "rule"), RULES)
 def test_the_selection_is_that_of_a_naive_version(selection, rule):
     X, y = rings(160)

@@ -80,6 +80,37 @@ def test_fpass_exchanges_a_fixed_share_whatever_it_is_worth():
     assert [(entry["entered"], entry["left"]) for entry in blocks] == [([3], [3])] * 6
 
 
+def test_a_row_of_weight_two_is_two_rows_for_both():
+    X, y = rings(90)
+    weights = 1 + np.arange(90) % 2
+    arguments = (KERNEL, Probit(), X, np.where(y == 1, 1.0, -1.0))
+    selection = PASS.paper(n_init=12, block_rows=30)
+    model = StreamGPClassifier(90, selection=selection, standardize=False, random_state=0, kernel=KERNEL)
+    model.set_params(learn_hyperparameters=False).fit(X, y, sample_weight=weights)
+    expected = predictive_active_set(
+        *arguments,
+        np.sort(in_random_order(90)[:12]),
+        subsets(90, 30),
+        2,
+        removes=lambda p: np.flatnonzero(p > 0.99),
+        adds=lambda p: np.flatnonzero(p < 0.6),
+        weights=weights,
+    )
+    assert model.active_rows_.tolist() == expected
+    model.set_params(n_active=20, selection=FPASS.paper(block_rows=45, p_exc=0.1, n_pass=2))
+    model.fit(X, y, sample_weight=weights)
+    expected = predictive_active_set(
+        *arguments,
+        np.sort(in_random_order(90)[:20]),
+        subsets(90, 45),
+        2,
+        removes=lambda p: np.argsort(-p, kind="stable")[:2],
+        adds=lambda p: np.sort(np.argsort(p, kind="stable")[:2]),
+        weights=weights,
+    )
+    assert model.active_rows_.tolist() == expected
+
+
 def test_hyperparameters_are_those_of_largest_evidence_in_every_block():
     X, y = rings(200)
     model = literal(PASS.paper(n_init=30, block_rows=100, n_pass=1), 200, X, y, kernel=None)

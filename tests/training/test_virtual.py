@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import dask.array
 import numpy as np
 import pytest
 
@@ -11,9 +14,9 @@ from streamgp.errors import ParameterError
 from streamgp.inference import filter_sites
 from streamgp.inference.families import without_families
 from streamgp.kernels import RBF
-from streamgp.likelihoods import Probit
+from streamgp.likelihoods import Gaussian, Probit
 from streamgp.selection import FPASS, IVM, PASS, rotate, translate
-from streamgp.settings import ADF, parameter_from_json, parameter_to_json
+from streamgp.settings import ADF, FITC, parameter_from_json, parameter_to_json
 from streamgp.training.heads import active_set
 from tests.reference import gp_dense
 
@@ -124,6 +127,54 @@ def test_virtual_inducing_inputs_and_real_targets():
     assert abs(real.predict(X).mean() - (y + 5.0).mean()) < 0.1
 
 
+SHIFTED = IVM(virtual=translate(shape=(SIDE, SIDE)))
+EXTRA = FITC(residual=1.0, power=1.0, learn_inducing=False, virtual_rows=True)
+FIXED = {"kernel": RBF(1.0, 8.0), "learn_hyperparameters": False, "validation": False, "random_state": 0}
+
+
+def test_extra_rows_are_rows_of_inference():
+    X, y = bars(120)
+    y = y + 0.1 * np.random.default_rng(3).standard_normal(120)
+    model = StreamGPRegressor(12, selection=SHIFTED, inference=EXTRA, likelihood=Gaussian(0.1), **FIXED).fit(
+        X, y
+    )
+    chosen = np.unique(model.active_rows_[:, 0])
+    assert model.history_[-1]["extra_rows"] == 4 * len(chosen)
+    # FITC by the book, of the rows of the store and the shifted ones.
+    standard = model.model_.standardizer.apply
+    rows = np.concatenate([X, translate(shape=(SIDE, SIDE))(X[chosen]).reshape(-1, SIDE**2)])
+    rows, new = (standard(part, np.float64) for part in (rows, bars(20, seed=9)[0]))
+    targets = (np.append(y, np.tile(y[chosen], 4)) - y.mean()) / y.std()
+    inducing, kernel = model.model_.snapshot.active_inputs, FIXED["kernel"]
+    gram = kernel.gram(inducing)
+    weights = np.linalg.solve(gram, kernel.block(inducing, rows)).T
+    explained = weights @ gram @ weights.T
+    noise = np.diag(1.0 - np.diag(explained) + 0.1)
+    dual = np.linalg.solve(explained + noise, targets)
+    expected = y.mean() + y.std() * kernel.block(new, inducing) @ weights.T @ dual
+    np.testing.assert_allclose(model.predict(bars(20, seed=9)[0]), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["store", "dask"])
+def test_extra_rows_follow_those_of_a_store(make_store, kind, tmp_path):
+    X, y = bars(130)
+    settings = {**FIXED, "kernel": RBF(10.0, 8.0), "selection": SHIFTED, "inference": EXTRA}
+    in_memory = StreamGPClassifier(15, **settings).fit(X, y)
+    dask_pair = dask.array.from_array(X, chunks=(40, -1)), dask.array.from_array(y, chunks=40)
+    data = make_store(X, y, chunk_rows=40) if kind == "store" else dask_pair
+    settings |= {"checkpoint": tmp_path / "fit", "class_weight": "balanced", "scratch": tmp_path}
+    streamed = StreamGPClassifier(15, **settings).fit_stream(data)
+    weighted = StreamGPClassifier(15, **settings | {"checkpoint": None}).fit(X, y)
+    np.testing.assert_array_equal(streamed.active_rows_, weighted.active_rows_)
+    np.testing.assert_allclose(streamed.predict_proba(X), weighted.predict_proba(X), atol=1e-4)
+    without = replace(EXTRA, virtual_rows=False)
+    fewer = StreamGPClassifier(15, **{**FIXED, **settings, "inference": without, "checkpoint": None}).fit(
+        X, y
+    )
+    assert np.abs(fewer.predict_proba(X) - weighted.predict_proba(X)).max() > 1e-3
+    assert in_memory.score(X, y) > 0.9
+
+
 def test_a_killed_fit_goes_on_with_the_same_result(tmp_path, monkeypatch):
     selection = FPASS(block_rows=60, virtual=translate(shape=(SIDE, SIDE)))
     whole = fitted(selection)
@@ -143,6 +194,27 @@ def test_a_killed_fit_goes_on_with_the_same_result(tmp_path, monkeypatch):
     resumed = fitted(selection, checkpoint=tmp_path / "fit")
     X, _ = bars(100, seed=5)
     np.testing.assert_array_equal(resumed.active_rows_, whole.active_rows_)
+    np.testing.assert_array_equal(resumed.predict_proba(X), whole.predict_proba(X))
+
+
+def test_sweeps_over_extra_rows_go_on_where_they_were_killed(tmp_path, monkeypatch):
+    settings = {"inference": EXTRA, "n_active": 15, "validation": False}
+    whole = fitted(SHIFTED, **settings)
+    module = streamgp.training.infer.extra_rows
+    real, calls = module._extended, []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) > 3:
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(module, "_extended", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fitted(SHIFTED, checkpoint=tmp_path / "fit", **settings)
+    monkeypatch.undo()
+    resumed = fitted(SHIFTED, checkpoint=tmp_path / "fit", **settings)
+    X, _ = bars(100, seed=5)
     np.testing.assert_array_equal(resumed.predict_proba(X), whole.predict_proba(X))
 
 
@@ -193,5 +265,9 @@ def test_what_cannot_be_is_refused():
         IVM(virtual="shift")
     with pytest.raises(ParameterError, match=r"p_inc_virtual=0\.5 goes only with virtual"):
         PASS(p_inc_virtual=0.5)
+    with pytest.raises(
+        ParameterError, match=r"FITC\(virtual_rows=True\) goes only with a selection that has"
+    ):
+        fitted(IVM(), inference=EXTRA)
     with pytest.raises(ParameterError, match="it must give k versions"):
         fitted(IVM(virtual=lambda rows: rows), inference=ADF())

@@ -95,7 +95,52 @@ class JointSweep:
         update = update_classes(self.likelihood, self.posteriors, rows, encoded, sites, residual)
         fresh = np.stack(update.sites, axis=-1)
         new = np.where((weights > 0.0)[:, None, None], sites + self.damping * (fresh - sites), 0.0)
-        return new, _class_sums(rows, new, weights, update)
+        return new, class_sums(rows, new, weights, update)
+
+
+@dataclass(frozen=True, eq=False)
+class PartialSweep:
+    """A sweep of the rows that matter: of those with a site of at least such a precision, in any class.
+
+    Other rows keep their sites, and are neither whitened nor integrated. Sums are those of changes: moments
+    Σ (τ' − τ) w wᵀ, Σ (ρ' − ρ) w. Rows left out count as unchanged in residuals, but not
+    among the rows, and have no evidence.
+    """
+
+    sweep: JointSweep
+    least_precision: float
+
+    def __call__(
+        self, start: int, features: Array, encoded: FloatArray, sites: FloatArray | None
+    ) -> tuple[FloatArray, list[SweepSums]]:
+        """New sites (c, C, 2), and the changes of each class.  Cost: that of fewer rows."""
+        assert sites is not None
+        own, weights = self.sweep, self.sweep.weights(start, encoded)
+        kept = np.flatnonzero((weights > 0.0) & (sites[:, :, 0].max(axis=1) >= self.least_precision))
+        still = float(weights.sum() - weights[kept].sum())
+        new = sites.copy()
+        if not len(kept):
+            return new, _nothing(own.basis.size, sites.shape[1], still)
+        rows = whiten(own.basis, np.ascontiguousarray(features[kept]))
+        residual = own.approximation.residual
+        update = update_classes(own.likelihood, own.posteriors, rows, encoded[kept], sites[kept], residual)
+        change = own.damping * (np.stack(update.sites, axis=-1) - sites[kept])
+        new[kept] += change
+        sums = []
+        for c in range(sites.shape[1]):
+            moved = weights[kept] * change[:, c, 0]
+            vector = np.asarray((weights[kept] * change[:, c, 1]) @ rows.features, np.float64)
+            part = _sums_of(numerics.weighted_moments(rows.features, moved), vector, weights[kept], update, c)
+            sums.append(part._replace(evidence=0.0, weight=part.weight + still))
+        return new, sums
+
+
+def _nothing(n_inducing: int, n_classes: int, weight: float) -> list[SweepSums]:
+    """Sums of rows that stay as they are."""
+    return [
+        SweepSums(np.zeros((n_inducing,) * 2), np.zeros(n_inducing), 0.0, 0.0, 0.0, weight, 0, 0)
+        for _ in range(n_classes)
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,10 +165,10 @@ class SitesAtMode:
         found = self.terms(encoded, latent)
         new = np.stack([found.curvature, found.curvature * latent + found.gradient], axis=-1)
         new[weights <= 0.0] = 0.0
-        return new, _class_sums(rows, new, weights, None)
+        return new, class_sums(rows, new, weights, None)
 
 
-def _class_sums(
+def class_sums(
     rows: WhitenedRows, sites: FloatArray, weights: FloatArray, update: RowUpdate | None
 ) -> list[SweepSums]:
     """The sums of each class; those of an update, where there was one. The rows are overwritten."""
@@ -135,20 +180,34 @@ def _class_sums(
         if update is None:
             sums.append(SweepSums(matrix, vector, 0.0, 0.0, 0.0, float(weights.sum()), len(weights), 0))
             continue
-        has_cavity = update.has_cavity[:, c]
-        sums.append(
-            SweepSums(
-                matrix,
-                vector,
-                float(weights @ update.evidence[:, c]),
-                float(weights @ update.mean_change[:, c] ** 2),
-                float(weights @ np.abs(update.log_variance_change[:, c])),
-                float(weights @ has_cavity),
-                len(weights),
-                int(np.count_nonzero(~has_cavity & (weights > 0.0))),
-            )
-        )
+        sums.append(_sums_of(matrix, vector, weights, update, c))
     return sums
+
+
+def _sums_of(
+    matrix: FloatArray, vector: FloatArray, weights: FloatArray, update: RowUpdate, c: int
+) -> SweepSums:
+    """Moments of one class, beside what an update says about it."""
+    has_cavity = update.has_cavity[:, c]
+    return SweepSums(
+        matrix,
+        vector,
+        float(weights @ update.evidence[:, c]),
+        float(weights @ update.mean_change[:, c] ** 2),
+        float(weights @ np.abs(update.log_variance_change[:, c])),
+        float(weights @ has_cavity),
+        len(weights),
+        int(np.count_nonzero(~has_cavity & (weights > 0.0))),
+    )
+
+
+def joint_residual(sums: Sequence[SweepSums]) -> float:
+    """How far tilted moments of all classes are from the posteriors': as of one class, over all of them."""
+    weight = sum(one.weight for one in sums)
+    if weight <= 0.0:
+        return 0.0
+    squared = sum(one.squared_mean_change for one in sums)
+    return float(np.sqrt(squared / weight)) + sum(one.log_variance_change for one in sums) / weight
 
 
 def joint_bytes(

@@ -7,7 +7,7 @@ never whitened; rows that fit into memory are whitened once and then met as ofte
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -20,8 +20,16 @@ from scipy.optimize import minimize
 from streamgp.arrays import Array, FloatArray
 from streamgp.data import Targets
 from streamgp.data.targets import head_targets
-from streamgp.inference.inducing.basis import Basis, inverse_factor, whiten, whiten_bytes
+from streamgp.inference.inducing.basis import (
+    Approximation,
+    Basis,
+    inverse_factor,
+    whiten_bytes,
+)
 from streamgp.inference.inducing.heads import RowWeights
+from streamgp.inference.inducing.held import HeldRows
+from streamgp.inference.inducing.updates import update_rows
+from streamgp.inference.sites import Sites
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import JointLikelihood, Likelihood, ModeTerms
 from streamgp.numerics.projection import weighted_moments
@@ -40,12 +48,47 @@ class PointTerms:
     likelihood: JointLikelihood | Likelihood
     targets: Targets
 
-    def __call__(self, encoded: FloatArray, latent: Array) -> ModeTerms:
-        """Log density, gradient and curvature.  Shapes: (c,), (c, k)."""
+    def __call__(
+        self, encoded: FloatArray, latent: Array, residual_variance: FloatArray | None = None
+    ) -> ModeTerms:
+        """Log density, gradient and curvature, without residual variance.  Shapes: (c,), (c, k)."""
         if isinstance(self.likelihood, JointLikelihood):
             return self.likelihood.mode_terms(encoded, latent)
         own = head_targets(self.targets, encoded, 0)
         return self.likelihood.mode_terms(own, latent.astype(np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class HeadTerms:
+    """What one head's likelihood says about rows at given values s of wᵀu, residual variance left to it.
+
+    log ∫ N(f; s, D) p(y|f)^α df / α,  D = residual · D0,  α power: at its maximum sites of expectation
+    propagation are those of rows whose posterior has no variance.
+    """
+
+    likelihood: Likelihood
+    targets: Targets
+    head: int
+    approximation: Approximation
+
+    def __call__(
+        self, encoded: FloatArray, latent: Array, residual_variance: FloatArray | None = None
+    ) -> ModeTerms:
+        """Log density, gradient and curvature; a curvature is none below zero.  Shapes: (c,), (c, 1)."""
+        assert residual_variance is not None
+        power, nothing = self.approximation.power, np.zeros(len(encoded))
+        found = update_rows(
+            self.likelihood,
+            head_targets(self.targets, encoded, self.head),
+            Sites(nothing, nothing),
+            latent[:, 0].astype(np.float64),
+            nothing,
+            self.approximation.residual * residual_variance,
+            power,
+            0.0,
+        )
+        slope, curvature = found.slope[:, None] / power, found.curvature[:, None] / power
+        return ModeTerms(found.evidence, slope, curvature)
 
 
 class ModeSums(NamedTuple):
@@ -63,10 +106,15 @@ def merge_modes(earlier: ModeSums, later: ModeSums) -> ModeSums:
 
 
 def _mode_sums(
-    block: Array, weights: Array, terms: PointTerms, encoded: FloatArray, weight: FloatArray
+    block: Array,
+    weights: Array,
+    terms: PointTerms | HeadTerms,
+    encoded: FloatArray,
+    weight: FloatArray,
+    residual_variance: FloatArray | None = None,
 ) -> ModeSums:
     """Σ ω log p(y|f),  Σ b ω (d log p/df)ᵀ,  f = Vᵀb;  b rows of block (c, m), V weights (m, k)."""
-    found = terms(encoded, block @ weights)
+    found = terms(encoded, block @ weights, residual_variance)
     gradient = block.T @ (weight[:, None] * found.gradient).astype(block.dtype)
     return ModeSums(float(weight @ found.log_density), gradient.astype(np.float64))
 
@@ -92,43 +140,6 @@ class ModeStep:
         block = self.basis.prepared.block(features)
         weight = self.row_weights(start, encoded)
         return None, [_mode_sums(block, self.weights, self.terms, encoded, weight)]
-
-
-class HeldRows(NamedTuple):
-    """Whitened rows in memory: features (c, m), encoded targets (c,) and weights (c,)."""
-
-    features: Array
-    encoded: FloatArray
-    weights: FloatArray
-
-
-@dataclass(frozen=True, eq=False)
-class HoldStep:
-    """Whitens the rows that count and gives them back, as the step of a pass."""
-
-    basis: Basis
-    row_weights: RowWeights
-
-    def __call__(
-        self, start: int, features: Array, encoded: FloatArray, sites: FloatArray | None
-    ) -> tuple[None, list[tuple[HeldRows, ...]]]:
-        """The rows of a block; there are no sites."""
-        weight = self.row_weights(start, encoded)
-        counts = weight > 0.0
-        if not counts.any():
-            return None, [()]
-        whitened = whiten(self.basis, np.ascontiguousarray(features[counts])).features
-        return None, [(HeldRows(whitened, encoded[counts], weight[counts]),)]
-
-
-def merge_held(earlier: tuple[HeldRows, ...], later: tuple[HeldRows, ...]) -> tuple[HeldRows, ...]:
-    """The rows of both, in order."""
-    return earlier + later
-
-
-def held_bytes(rows: int, n_inducing: int, itemsize: int) -> int:
-    """Bytes of so many whitened rows."""
-    return rows * (n_inducing * itemsize + 16)
 
 
 def search_bytes(n_inducing: int, n_features: int, n_functions: int, itemsize: int) -> int:
@@ -159,7 +170,7 @@ class Mode(NamedTuple):
 
 def find_mode(
     rows: Sequence[HeldRows],
-    terms: PointTerms,
+    terms: PointTerms | HeadTerms,
     *,
     n_functions: int,
     variance: float = 1.0,
@@ -180,7 +191,7 @@ def find_mode(
 
     def objective(vector: FloatArray) -> tuple[float, FloatArray]:
         u = _moved(origin, scale, vector)
-        sums = _held_sums(rows, terms, u.astype(rows[0].features.dtype), pool)
+        sums = _held_sums(rows, terms, u.astype(rows[0].dtype), pool)
         slope = u / variance - sums.gradient
         value = float(np.sum(u * u)) / (2.0 * variance) - sums.log_density
         return value, (slope if scale is None else scale.T @ slope).ravel()
@@ -208,23 +219,34 @@ def _moved(origin: FloatArray, scale: FloatArray | None, vector: FloatArray) -> 
 
 
 def _held_sums(
-    rows: Sequence[HeldRows], terms: PointTerms, weights: Array, pool: ThreadPoolExecutor | None
+    rows: Sequence[HeldRows],
+    terms: PointTerms | HeadTerms,
+    weights: Array,
+    pool: ThreadPoolExecutor | None,
 ) -> ModeSums:
     def one(block: HeldRows) -> ModeSums:
-        return _mode_sums(block.features, weights, terms, block.encoded, block.weights)
+        return _mode_sums(
+            block.whitened, weights, terms, block.encoded, block.weights, block.residual_variance
+        )
 
     return reduce(merge_modes, map(one, rows) if pool is None else pool.map(one, rows))
 
 
-def mode_scale(rows: Sequence[HeldRows], terms: PointTerms, weights: FloatArray) -> FloatArray:
+def mode_scale(
+    rows: Sequence[HeldRows],
+    terms: PointTerms,
+    weights: FloatArray,
+    of_functions: Callable[..., FloatArray] = np.mean,
+) -> FloatArray:
     """R, upper triangular: with U = R Z the problem is round, where rows like these decide about it.
 
-    R Rᵀ = (1 + Σ ω h w wᵀ)⁻¹,  h the mean curvature of a row's functions
+    R Rᵀ = (1 + Σ ω h w wᵀ)⁻¹,  h the mean (or, for steps without a line search, largest) curvature of a row's
+    functions
     Shapes: weights U (m, k) → (m, m).  Cost: n m² + m³ flops.
     """
     matrix = np.eye(len(weights))
     for block in rows:
-        latent = block.features @ weights.astype(block.features.dtype)
-        curvature = block.weights * terms(block.encoded, latent).curvature.mean(axis=1)
-        matrix += weighted_moments(block.features, curvature)
+        latent = block.whitened @ weights.astype(block.dtype)
+        curvature = block.weights * of_functions(terms(block.encoded, latent).curvature, axis=1)
+        matrix += weighted_moments(block.whitened, curvature)
     return inverse_factor(matrix)

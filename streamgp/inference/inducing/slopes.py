@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -108,13 +109,8 @@ def evidence_whitened(
     )
     slope = weight * residual * (update.slope**2 - update.curvature) / (2.0 * power)
 
-    # G in the place of Rᵀw: τ W A⁻¹ = τ (W R) Rᵀ.
-    dtype = basis.dtype
-    projected *= (-weight * sites.precision).astype(dtype)[:, None]
-    numerics.multiply_triangle(projected, posterior.spread, transposed=True)
-    gap = (weight * update.precision_gap).astype(dtype)
-    projected += gap[:, None] * posterior.inducing_mean.astype(dtype)
-    projected -= (2.0 * slope).astype(dtype)[:, None] * whitened
+    own = weight * sites.precision, weight * update.precision_gap, slope
+    row_slopes(posterior, whitened, projected, *own)
     numerics.multiply_triangle(projected, basis.whitening, transposed=True)
 
     kernel, inducing = basis.kernel, basis.inducing
@@ -126,6 +122,25 @@ def evidence_whitened(
         numerics.weighted_moments(whitened, slope),
         int(np.count_nonzero(~update.has_cavity & (weight > 0.0))),
     )
+
+
+def row_slopes(
+    posterior: InducingPosterior,
+    whitened: Array,
+    projected: Array,
+    precision: FloatArray,
+    gap: FloatArray,
+    slope: FloatArray,
+) -> None:
+    """G = v mᵀ − τ W A⁻¹ − 2 e W in the place of ``projected`` W R, as τ W A⁻¹ = τ (W R) Rᵀ.
+
+    τ precision, v gap, e slope, (c,) each, times the rows' weights already.
+    """
+    dtype = projected.dtype
+    projected *= (-precision).astype(dtype)[:, None]
+    numerics.multiply_triangle(projected, posterior.spread, transposed=True)
+    projected += gap.astype(dtype)[:, None] * posterior.inducing_mean.astype(dtype)
+    projected -= (2.0 * slope).astype(dtype)[:, None] * whitened
 
 
 def merge_evidence(earlier: EvidenceSums, later: EvidenceSums) -> EvidenceSums:
@@ -146,21 +161,27 @@ def merge_evidence(earlier: EvidenceSums, later: EvidenceSums) -> EvidenceSums:
 
 
 def finish_evidence(basis: Basis, posterior: InducingPosterior, sums: EvidenceSums) -> Evidence:
-    """The evidence and its gradient, from sums over all rows.
+    """The evidence and its gradient, from sums over all rows: that of one head."""
+    return finish_together(basis, (posterior,), sums)
 
-    Σ g wᵀ = m mᵀ − 1 + A⁻¹ − 2 E (g the rows of G), whose weight of dK_uu is :func:`gram_gradient`'s
-    log Z_EP = −½ log|A| + Σ evidence
-    Shapes: m inducing inputs.  Cost: O(m³) and two kernel blocks (m, m).  Source: [FITC2007] section 4.
+
+def finish_together(basis: Basis, posteriors: Sequence[InducingPosterior], sums: EvidenceSums) -> Evidence:
+    """The evidence of heads that share a kernel and its gradient, from sums over all their rows.
+
+    Σ g wᵀ = m mᵀ − 1 + A⁻¹ − 2 E of each (g the rows of G), whose weight of dK_uu is :func:`gram_gradient`'s
+    log Z_EP = −½ Σ log|A| + Σ evidence
+    Shapes: m inducing inputs.  Cost: O(m³) a head, two kernel blocks (m, m).  Source: [FITC2007] section 4.
     """
-    spread = np.asarray(posterior.spread, np.float64)
-    products = spread @ spread.T
-    products += np.outer(posterior.inducing_mean, posterior.inducing_mean)
-    products -= 2.0 * sums.slope_moments
-    products[np.diag_indices_from(products)] -= 1.0
+    products = -2.0 * sums.slope_moments
+    for posterior in posteriors:
+        spread = np.asarray(posterior.spread, np.float64)
+        products += spread @ spread.T
+        products += np.outer(posterior.inducing_mean, posterior.inducing_mean)
+    products[np.diag_indices_from(products)] -= len(posteriors)
     by_kernel, by_input = gram_gradient(basis, products, inputs=sums.input_gradient is not None)
     if sums.input_gradient is not None and by_input is not None:
         by_input = by_input + sums.input_gradient
-    value = sums.evidence - 0.5 * posterior.log_determinant
+    value = sums.evidence - 0.5 * sum(posterior.log_determinant for posterior in posteriors)
     return Evidence(value, sums.kernel_gradient + by_kernel, sums.likelihood_gradient, by_input)
 
 

@@ -39,7 +39,8 @@ def _refuse_without_effect(settings: FitSettings, traits: Traits) -> None:
     spreads = over_all_rows and settings.joint_spread and traits.n_heads > 1
     ignored = {
         "inference": over_all_rows and not (spreads or _leaves_open(settings.inference)),
-        "learn_hyperparameters": over_all_rows and settings.learning not in (True, False),
+        "learn_hyperparameters": over_all_rows
+        and settings.learning not in (True, False, *(["evidence"] if spreads else [])),
         "scratch": settings.scratch is not None and not spreads,
     }
     for name in (name for name, is_given in ignored.items() if is_given):

@@ -22,6 +22,7 @@ def printed_ivm(settings: FitSettings, traits: Traits, choices: Choices) -> Choi
         per_feature=not classes,
         with_linear=False,
         with_polynomials=False,
+        from_variances=classes and not is_first,
     )
     by_errors = is_first and settings.learning is True and settings.kernel is None
     return replace(

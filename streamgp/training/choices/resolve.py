@@ -18,6 +18,8 @@ MOST_LEARNED_INPUTS = 4000
 MOST_JUDGED_FEATURES = 300
 """Features up to which each has its own lengthscale where rows that are not learned from decide about it, and
 features are no pixels."""
+FEWEST_MEANS_FIRST = 300
+"""Inducing inputs from which sweeps of classes begin at the mode: with fewer a sweep costs as little."""
 EVIDENCE = ("evidence", "passes")
 """Ways of learning by the evidence: of a sample alone, or in the end of all rows."""
 PREDICTIVE = (PASS, FPASS)
@@ -29,7 +31,12 @@ def resolve(settings: FitSettings, traits: Traits) -> Choices:
     selection, choices = settings.selection, _settled(settings, traits)
     if settings.multiclass == "joint" and not settings.inference.sees_all_rows:
         return replace(
-            choices, likelihoods=(), multiway=choices.likelihoods[0], likelihood=None, validation=False
+            choices,
+            learning="judged" if settings.learning is True else choices.learning,
+            likelihoods=(),
+            multiway=choices.likelihoods[0],
+            likelihood=None,
+            validation=False,
         )
     if isinstance(selection, IVM2003 | IVM2006):
         return printed_ivm(settings, traits, choices)
@@ -50,7 +57,7 @@ def _settled(settings: FitSettings, traits: Traits) -> Choices:
     return Choices(
         selection=settings.selection,
         inference=inference,
-        learning=learning,
+        learning="joint evidence" if settings.joint_spread and settings.learning == "evidence" else learning,
         update_every=update_every,
         learn_inducing=learn_inducing,
         validation=False if settings.validation is None and _judges_itself(settings) else settings.validation,
@@ -61,6 +68,7 @@ def _settled(settings: FitSettings, traits: Traits) -> Choices:
         has_many_classes=traits.n_heads > 1,
         likelihood=settings.likelihood,
         joint_spread=settings.joint_spread,
+        means_first=classes and traits.n_active >= FEWEST_MEANS_FIRST,
     )
 
 

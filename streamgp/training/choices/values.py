@@ -68,5 +68,6 @@ class Choices:
     has_many_classes: bool = False
     likelihood: Any = None
     joint_spread: bool = False
+    means_first: bool = False  # sweeps over all rows begin at the mode
     is_printed: bool = False  # a paper's algorithm as it is printed
     multiway: Any = None  # likelihood of all classes, of which each has an active set of its own

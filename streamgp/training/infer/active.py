@@ -39,5 +39,6 @@ def _inactive_density(problem: Problem, draft: Draft) -> list[float]:
         problem.prepared.targets,
         draft.likelihoods,
         tuple(np.sort(active.rows[: active.count]) for active in draft.actives),
+        None if problem.weights.are_even else problem.weights.of_rows,
     )
     return [float(value) for value in problem.run_snapshot_pass(visitor, snapshot, "evidence")]

@@ -1,8 +1,9 @@
 """Mean first: the mode of all rows, in few passes that cost no m² a row, or of whitened rows in memory.
 
 A sample in memory gives a start and the shape of the problem; in coordinates in which that is round, L-BFGS
-over all rows needs few evaluations. Where all rows, whitened, fit into the budget, they are read once. Where
-there are very many, every part of the store moves the start already, in one pass over all of them.
+over all rows needs few evaluations. Where all rows, whitened, fit into the budget (if need be as 16 bits),
+they are read once. Where there are very many, every part of the store makes a step, and two or three passes
+are enough.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,17 +19,14 @@ import numpy as np
 from streamgp.arrays import FloatArray
 from streamgp.data import Span
 from streamgp.errors import NumericsWarning
-from streamgp.inference.inducing.basis import Basis, make_basis, whiten
+from streamgp.inference.inducing.basis import Basis, make_basis
+from streamgp.inference.inducing.held import HoldStep, merge_held
 from streamgp.inference.inducing.mode import (
-    HeldRows,
-    HoldStep,
     Mode,
     ModeStep,
     ModeSums,
     PointTerms,
     find_mode,
-    held_bytes,
-    merge_held,
     merge_modes,
     mode_scale,
 )
@@ -38,6 +37,8 @@ from streamgp.posterior.calibration import Calibration
 from streamgp.settings import FITC
 from streamgp.training.codec import record
 from streamgp.training.heads import inducing_of
+from streamgp.training.held import TILE_ROWS, held_sample, rows_that_fit
+from streamgp.training.infer.parts import Judge, Walk, parts_of, walk_parts
 from streamgp.training.optimise import Evaluations, descend, logged
 from streamgp.training.problem import Problem
 from streamgp.training.stage import Draft, Save, Stage
@@ -47,12 +48,13 @@ SAMPLE_ROWS = 20_000
 FEWEST_ROWS = 500
 SAMPLE_STEPS = 40
 HELD_STEPS = 400
-TILE_ROWS = 1024
-PART_ROWS = 65_536
-FEWEST_PARTS = 8
-"""Parts of a store with which it pays to let each of them move the start."""
-SAMPLE_PARTS = 5
-"""Parts that the sample counts as, at least: its curvature is too small for longer first steps."""
+PACKED = "int16"
+"""Type of whitened rows that would not fit in float32."""
+PART_PASSES = 8
+PART_GAIN = 0.01
+"""Share of the loss of held-out rows that a pass must gain for another one to follow."""
+JUDGES, LOOKED_AT = 10_000, 2000
+"""Rows that judge a pass, and those of a look within it."""
 VALUE_TOLERANCE = 0.1
 """Share of ``tolerance`` by which a step must improve the log posterior for the search to go on."""
 
@@ -62,12 +64,12 @@ VALUE_TOLERANCE = 0.1
 class Modes:
     """The search under way: a start (m, k), coordinates (m, m), evaluations over all rows.
 
-    The start is where the sample led, and then each of the parts of the store that have been visited.
+    The start is where the sample led. ``walk``: the steps by parts of the store, where it has many.
     """
 
     start: FloatArray
     scale: FloatArray
-    parts: int = 0
+    walk: Walk | None = None
     evaluations: Evaluations = field(default_factory=dict)
 
 
@@ -98,7 +100,10 @@ def find_joint_mode(inference: FITC) -> Stage:
     """First the mode of a sample, then (one step more) that of all rows."""
 
     def step(problem: Problem, draft: Draft, own: Modes, save: Save) -> tuple[Draft, None, dict[str, Any]]:
-        search = _of_held_rows if _fits(problem, draft) else _of_all_rows
+        if _held_as(problem, draft):
+            search = _of_held_rows
+        else:
+            search = _by_parts if parts_of(problem.prepared.rows, draft.n_active) else _of_all_rows
         mode, passes = search(problem, draft, own, save, inference)
         if not mode.converged and not problem.is_late():
             warnings.warn(
@@ -113,7 +118,8 @@ def find_joint_mode(inference: FITC) -> Stage:
             "passes": passes,
             "evaluations": mode.evaluations,
             "converged": mode.converged,
-            "log_posterior": mode.value,
+            # Steps by parts never meet all rows with the same weights.
+            "log_posterior": mode.value if np.isfinite(mode.value) else None,
             "rows": problem.n_rows,
         }
         return replace(draft, sweeps=JointMeans(mode.weights, _precision(problem))), None, told
@@ -124,8 +130,8 @@ def find_joint_mode(inference: FITC) -> Stage:
 def _of_sample(problem: Problem, draft: Draft) -> Modes:
     """Where the mode of a sample lies, and coordinates in which the problem of all rows is nearly round."""
     basis, terms = _basis(problem, draft), _terms(problem, draft)
-    size = min(SAMPLE_ROWS, max(_rows_that_fit(problem, draft), FEWEST_ROWS))
-    rows = _held_sample(problem, basis, size)
+    size = min(SAMPLE_ROWS, max(rows_that_fit(problem, draft, _precision(problem)), FEWEST_ROWS))
+    rows = held_sample(problem, basis, size)
     # Rows that stand for many others would be fitted too well to be a start for those.
     share = sum(len(tile.encoded) for tile in rows) / sum(float(tile.weights.sum()) for tile in rows)
     found = find_mode(
@@ -135,18 +141,25 @@ def _of_sample(problem: Problem, draft: Draft) -> Modes:
         most_steps=SAMPLE_STEPS,
         workers=available_threads(),
     )
-    return Modes(found.weights, mode_scale(rows, terms, found.weights))
+    if _held_as(problem, draft) or not parts_of(problem.prepared.rows, draft.n_active):
+        return Modes(found.weights, mode_scale(rows, terms, found.weights))
+    if len(problem.sample.rows) >= 2 * size:
+        # Rows that were fitted are too sure of themselves to know the curvature: others tell it.
+        del rows  # as large as those
+        rows = held_sample(problem, basis, size, after=size)
+    return Modes(found.weights, mode_scale(rows, terms, found.weights, np.max))
 
 
 def _of_held_rows(
     problem: Problem, draft: Draft, own: Modes, save: Save, inference: FITC
 ) -> tuple[Mode, int]:
     """The mode of whitened rows in memory, and the passes that it took to hold them."""
-    basis, in_memory = _basis(problem, draft), problem.holds_all_rows
+    basis, packed = _basis(problem, draft), _held_as(problem, draft) == PACKED
+    in_memory = problem.holds_all_rows and not packed
     if in_memory:
-        rows = _held_sample(problem, basis, len(problem.sample.rows), as_they_are=True)
+        rows = held_sample(problem, basis, len(problem.sample.rows), as_they_are=True)
     else:
-        visitor = SiteSweep(HoldStep(basis, problem.weights), merge_held)
+        visitor = SiteSweep(HoldStep(basis, problem.weights, packed), merge_held)
         [rows] = sum_over_rows(problem, visitor, str(basis.dtype), "whitened rows")
     found = find_mode(
         rows,
@@ -163,13 +176,12 @@ def _of_held_rows(
 
 def _of_all_rows(problem: Problem, draft: Draft, own: Modes, save: Save, inference: FITC) -> tuple[Mode, int]:
     """The mode of rows in the store, one pass for each evaluation."""
-    basis, shape = _basis(problem, draft), own.start.shape
-    terms, parts = _terms(problem, draft), _parts(problem)
-    own = _moved_by_parts(problem, basis, terms, own, save, parts)
+    basis, shape, terms = _basis(problem, draft), own.start.shape, _terms(problem, draft)
+    whitening = basis.whitening.astype(np.float64)
 
     def objective(vector: FloatArray) -> tuple[float, FloatArray]:
         weights = own.start + own.scale @ vector.reshape(shape)
-        sums = _sums(problem, basis, terms, weights)
+        sums = _sums(problem, basis, whitening, terms, weights)
         value = 0.5 * float(np.sum(weights**2)) - sums.log_density
         return value, (own.scale.T @ (weights - sums.gradient)).ravel()
 
@@ -185,89 +197,64 @@ def _of_all_rows(problem: Problem, draft: Draft, own: Modes, save: Save, inferen
         tolerance=VALUE_TOLERANCE * inference.tolerance,
     )
     weights = own.start + own.scale @ found.reshape(shape)
-    return Mode(weights, -value, len(log), len(log) < most), len(log) + bool(parts)
+    return Mode(weights, -value, len(log), len(log) < most), len(log)
+
+
+def _by_parts(problem: Problem, draft: Draft, own: Modes, save: Save, inference: FITC) -> tuple[Mode, int]:
+    """Near the mode of all rows, by steps of the parts of a store that has many; judged by held-out rows."""
+    basis, terms = _basis(problem, draft), _terms(problem, draft)
+    whitening, parts = basis.whitening.astype(np.float64), parts_of(problem.prepared.rows, draft.n_active)
+    judges = problem.held_out if len(problem.held_out.rows) else problem.sample
+    judges = judges.take(np.argsort(judges.keys, kind="stable")[:JUDGES])
+
+    def slope(weights: FloatArray, spans: Sequence[Span]) -> FloatArray:
+        sums = _sums(problem, basis, whitening, terms, weights, spans)
+        return weights - (problem.n_rows / sum(span.rows for span in spans)) * sums.gradient
+
+    def loss(weights: FloatArray, most: int = JUDGES) -> float:
+        met, density, count = (whitening @ weights).astype(basis.dtype), 0.0, min(most, len(judges.rows))
+        for begin in range(0, count, TILE_ROWS):
+            tile = slice(begin, min(begin + TILE_ROWS, count))
+            block = basis.prepared.block(problem.inputs(judges.features[tile], basis.dtype))
+            density += float(terms(judges.targets[tile], block @ met).log_density.sum())
+        return -density / count
+
+    judge = Judge(loss, partial(loss, most=LOOKED_AT))
+    walk, passes, converged = walk_parts(
+        own.walk or Walk.begin(own.start, judge.loss(own.start), judge.look(own.start)),
+        parts,
+        own.scale,
+        slope,
+        judge,
+        lambda number: problem.generator(draft.step, number).permutation(len(parts)),
+        most_passes=min(PART_PASSES, inference.most_sweeps),
+        tolerance=PART_GAIN,
+        is_late=problem.is_late,
+        save=lambda walk: save(replace(own, walk=walk)),
+    )
+    return Mode(walk.best, np.nan, walk.parts, converged), passes
 
 
 def _sums(
     problem: Problem,
     basis: Basis,
+    whitening: FloatArray,
     terms: PointTerms,
     weights: FloatArray,
     spans: Sequence[Span] | None = None,
 ) -> ModeSums:
     """Log density of all rows, or those of some spans, and its gradient by whitened weights (m, k)."""
-    whitening = basis.whitening.astype(np.float64)
     met = (whitening @ weights).astype(basis.dtype)
     visitor = SiteSweep(ModeStep(basis, met, terms, problem.weights), merge_modes)
     [sums] = sum_over_rows(problem, visitor, str(basis.dtype), "mode", spans)
     return ModeSums(sums.log_density, whitening.T @ sums.gradient)
 
 
-def _parts(problem: Problem) -> list[list[Span]]:
-    """The spans of the store in parts, each from all over it: rows may be sorted. None where rows are few."""
-    spans, count = list(problem.prepared.rows.spans()), problem.n_rows // PART_ROWS
-    count = min(count, len(spans))
-    return [spans[part::count] for part in range(count)] if count >= FEWEST_PARTS else []
-
-
-def _moved_by_parts(
-    problem: Problem, basis: Basis, terms: PointTerms, own: Modes, save: Save, parts: list[list[Span]]
-) -> Modes:
-    """The start after a step by each part, as long as the part is large beside all rows seen so far.
-
-    U ← U − (rows of the part / rows seen) R Rᵀ (U − n/(rows of the part) ∇ Σ log p),  R own.scale
-    The steps of recursive least squares: each part counts as much as any other in the end, so that one pass
-    ends as near to the mode of all rows as that is to the truth.
-    """
-    seen = sum(map(_rows_of, parts[: own.parts]))
-    seen += max(min(SAMPLE_ROWS, len(problem.sample.rows)), SAMPLE_PARTS * PART_ROWS)
-    for part in parts[own.parts :]:
-        if problem.is_late():
-            break
-        rows = _rows_of(part)
-        seen += rows
-        sums = _sums(problem, basis, terms, own.start, part)
-        slope = own.start - (problem.n_rows / rows) * sums.gradient
-        moved = own.start - (rows / seen) * (own.scale @ (own.scale.T @ slope))
-        own = replace(own, start=moved, parts=own.parts + 1)
-        save(own)
-    return own
-
-
-def _rows_of(spans: Sequence[Span]) -> int:
-    return sum(span.rows for span in spans)
-
-
-def _fits(problem: Problem, draft: Draft) -> bool:
-    """Whether all rows, whitened, fit into the memory that a pass leaves free."""
-    return _rows_that_fit(problem, draft) >= problem.n_rows - len(problem.excluded)
-
-
-def _rows_that_fit(problem: Problem, draft: Draft) -> int:
-    plan, m = problem.plan, draft.n_active
-    room = plan.free_bytes - problem.sample.features.nbytes
-    return max(0, room) // held_bytes(1, m, np.dtype(_precision(problem)).itemsize)
-
-
-def _held_sample(
-    problem: Problem, basis: Basis, size: int, *, as_they_are: bool = False
-) -> tuple[HeldRows, ...]:
-    """Whitened rows of the sample; they stand for all rows, unless they are all and count as they are."""
-    sample, chosen = problem.sample, np.sort(problem.sample_order(size))
-    encoded = sample.targets[chosen]
-    weights = problem.weights.of_rows(sample.rows[chosen], encoded)
-    if not as_they_are:
-        drawn = problem.sample_weights(encoded)
-        weights = weights * drawn * ((problem.n_rows - len(problem.excluded)) / drawn.sum())
-    tiles = [slice(begin, begin + TILE_ROWS) for begin in range(0, len(chosen), TILE_ROWS)]
-    return tuple(
-        HeldRows(
-            whiten(basis, problem.inputs(sample.features[chosen[tile]], basis.dtype)).features,
-            encoded[tile],
-            weights[tile],
-        )
-        for tile in tiles
-    )
+def _held_as(problem: Problem, draft: Draft) -> str:
+    """The type in which all rows, whitened, fit into the memory that a pass leaves free; none: ""."""
+    wanted, precision = problem.n_rows - len(problem.excluded), _precision(problem)
+    types = [precision, PACKED] if precision == "float32" else [precision]
+    return next((one for one in types if rows_that_fit(problem, draft, one) >= wanted), "")
 
 
 def _precision(problem: Problem) -> str:

@@ -48,6 +48,7 @@ SETTLED = 0.02
 JUDGED_HEADS = 3
 HELD_OUT = 0.25
 """Share of a sample that judges the model of the rest."""
+FEWEST_JUDGES = 50
 TUNING_ROWS = 8000
 TUNING_ACTIVE = 500
 MOST_TUNING_STEPS = 6
@@ -158,16 +159,28 @@ def _learning_tasks(problem: Problem) -> list[Task]:
 
 
 def _judging_tasks(problem: Problem, rows: int) -> list[Task]:
-    """A kernel is judged by a few heads, on many rows: small samples prefer kernels that are too smooth."""
+    """A kernel is judged by a few heads, on many rows: small samples prefer kernels that are too smooth.
+
+    Where few rows have a label, all of them judge, each as if left out.
+    """
     heads = range(0, problem.n_heads, -(-problem.n_heads // JUDGED_HEADS))
-    held_out = HELD_OUT if problem.is_classification else 0.0
+    labelled = problem.is_labelled(problem.sample.targets)
+    few = not labelled.all() and HELD_OUT * labelled.sum() < FEWEST_JUDGES
+    held_out = HELD_OUT if problem.is_classification and not few else 0.0
     return _tasks(problem, heads, round(rows / (1.0 - held_out)), held_out)
 
 
 def _tasks(problem: Problem, heads: Iterable[int], rows: int, held_out: float) -> list[Task]:
-    """The sample's rows of smallest key, a share of them held out."""
-    order = problem.sample_order(rows)
-    parts = [np.sort(part) for part in np.split(order, [len(order) - int(held_out * len(order))])]
+    """The sample's rows of smallest key, a share of those with a label held out.
+
+    Where some have none, those that do are half of all at least, or all that there are.
+    """
+    order = problem.sample_order()
+    labelled = problem.is_labelled(problem.sample.targets[order])
+    known, free = order[labelled], order[~labelled]
+    known = known[: max(rows // 2, rows - len(free))]
+    learners, judges = np.split(known, [len(known) - int(held_out * len(known))])
+    parts = [np.sort(np.append(learners, free[: rows - len(known)])), np.sort(judges)]
     inputs, held_inputs = (problem.inputs(problem.sample.features[part]) for part in parts)
     encoded, held_encoded = (problem.sample.targets[part] for part in parts)
     return [
@@ -216,6 +229,8 @@ def _density(draft: Draft, tasks: list[Task], selected: list[tuple[ActiveSet, Ca
             marginals = (candidates.mean, candidates.variance)
             mean, variance = left_out_marginals(active, draft.kernel, candidates.rows, *marginals)
             targets = candidates.targets
+            labelled = targets != 0.0 if draft.likelihoods[task.head].takes_unlabelled else slice(None)
+            mean, variance, targets = mean[labelled], variance[labelled], targets[labelled]
         likelihood = draft.likelihoods[task.head]
         total += float(np.mean(log_densities(likelihood, targets, mean, variance, calibrated=True)))
     return total / len(selected)

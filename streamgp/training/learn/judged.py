@@ -16,7 +16,8 @@ import numpy as np
 
 from streamgp.arrays import FloatArray
 from streamgp.inference.inducing.basis import make_basis, whiten
-from streamgp.inference.inducing.mode import HeldRows, PointTerms, find_mode
+from streamgp.inference.inducing.held import HeldRows
+from streamgp.inference.inducing.mode import PointTerms, find_mode
 from streamgp.kernels import Kernel
 from streamgp.passes.candidates import Pool
 from streamgp.passes.run import available_threads
@@ -66,11 +67,14 @@ class Verdict:
         return float(self.losses.mean())
 
 
-def judge_kernels(starts: Starts | None, default: Starts) -> Stage:
-    """The kernel of least held-out log loss; where no starts are given only its variance is chosen."""
+def judge_kernels(starts: Starts | None, default: Starts, likelihood: Any = None) -> Stage:
+    """The kernel of least held-out log loss; where no starts are given only its variance is chosen.
+
+    ``likelihood`` of all classes: where it is not the draft's, which then has one for each class.
+    """
 
     def work(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
-        jury = _jury(problem, draft)
+        jury = _jury(problem, likelihood or draft.likelihoods[0])
         if starts is None:
             tried = [_judged(jury, draft.kernel, FIRST_VARIANCE)]
             best = tried[0]
@@ -114,7 +118,7 @@ def _search(problem: Problem, jury: Jury, proposals: Proposals) -> tuple[Verdict
     return best, tried
 
 
-def _jury(problem: Problem, draft: Draft) -> Jury:
+def _jury(problem: Problem, likelihood: Any) -> Jury:
     """Rows of the sample to fit, and rows to judge: those held out, and where they are few, of the sample."""
     sample, judges = problem.sample, problem.held_out
     # Learning is to cost no more than the fit does: few inducing inputs are judged by few.
@@ -125,7 +129,6 @@ def _jury(problem: Problem, draft: Draft) -> Jury:
     if missing > 0:
         order, more = order[:-missing], sample.take(order[-missing:])
         judges = Pool._make(map(np.concatenate, zip(judges, more, strict=True)))
-    [likelihood] = draft.likelihoods
     encoded = sample.targets[order]
     return Jury(
         n_inducing,

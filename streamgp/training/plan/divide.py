@@ -56,6 +56,8 @@ def make_plan(demand: Demand, budget: int, threads: int) -> MemoryPlan:
     elif demand.block_sizes is not None:
         rows = FEWEST_BLOCK_ROWS if demand.blocks_may_shrink else demand.block_sizes.target
         found = f"not even a task with blocks of {rows} rows fits: {remedy}, or take inference='fitc'"
+    elif SIDE_BY_SIDE * demand.rows.chunk_bytes() < budget:
+        found = f"not one active row fits beside what a fit holds anyway: {remedy}"
     else:
         chunk = format_size(demand.rows.chunk_bytes())
         found = f"not one active row fits beside a storage chunk of {chunk}: {remedy}, or store smaller ones"

@@ -65,8 +65,18 @@ class MemoryPlan:
     @property
     def free_bytes(self) -> int:
         """What neither the posterior nor the tasks of a pass use: for rows that a stage holds beside them."""
-        passing = self.pass_model_bytes + self.tasks_in_flight * self.task_bytes
+        passing = self.pass_model_bytes + self.tasks_in_flight * self.task_bytes + self._ahead_bytes
         return self.budget - set_aside(self.demand, self.budget) - passing
+
+    @property
+    def read_ahead(self) -> int:
+        """Tasks that may read while all others compute, as far as the budget has room for their rows."""
+        room = (self.budget - self.total_bytes) // span_bytes(self.demand.rows, self.span_rows)
+        return max(0, min(self.tasks_in_flight, room))
+
+    @property
+    def _ahead_bytes(self) -> int:
+        return self.read_ahead * span_bytes(self.demand.rows, self.span_rows)
 
     def head_groups(self) -> list[range]:
         """Heads whose matrices are held at the same time in a sweep over all rows."""
@@ -87,7 +97,7 @@ class MemoryPlan:
     @property
     def spare_bytes(self) -> int:
         """What is left of the budget: local blocks hold rows to be predicted there, and heads used before."""
-        return max(0, self.budget - self.total_bytes)
+        return max(0, self.budget - self.total_bytes - self._ahead_bytes)
 
     @property
     def scratch_bytes(self) -> int:

@@ -48,7 +48,12 @@ def read_block(problem: Problem, selection: Predictive, draft: Draft, number: in
         quotas=nothing,
         key_bounds=nothing.astype(np.float64),
         excluded=problem.excluded,
-        scores=PredictiveScores(problem.prepared.targets, draft.likelihoods, selection.p_min),
+        scores=PredictiveScores(
+            problem.prepared.targets,
+            draft.likelihoods,
+            selection.p_min,
+            None if problem.weights.are_even else problem.weights.of_rows,
+        ),
         per_head=offered(problem),
     )
     snapshot = problem.in_pass_precision(make_snapshot(draft))

@@ -98,9 +98,9 @@ def draw_printed(selection: Predictive) -> Stage:
 def _begun(problem: Problem, draft: Draft, first: Pool) -> tuple[Draft, dict[str, Any]]:
     """The first rows as the active set of all heads, their sites converged."""
     flat = Sites(np.zeros(len(first.rows)), np.zeros(len(first.rows)))
-    inputs = problem.inputs(first.features)
+    inputs, weights = problem.inputs(first.features), problem.weights.of_rows(first.rows, first.targets)
     actives = tuple(
-        active_set(first.rows, inputs, problem.head_targets(first.targets, head), flat)
+        active_set(first.rows, inputs, problem.head_targets(first.targets, head), flat, weights)
         for head in range(problem.n_heads)
     )
     draft, found = converged(problem, replace(draft, actives=actives), FOR_PREDICTION)

@@ -188,6 +188,7 @@ class Exchange:
     def _loss(self, problem: Problem, kept: Kept, judges: Pool) -> float:
         """Mean loss of all heads: the share of misclassified rows; of real targets, minus the log density."""
         weights = problem.sample_weights(judges.targets)
+        weights = weights * problem.weights.of_rows(judges.rows, judges.targets)
 
         def of_head(head: int) -> float:
             likelihood, targets = kept.likelihoods[head], problem.head_targets(judges.targets, head)

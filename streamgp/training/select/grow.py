@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import logging
+import math
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamgp.arrays import FloatArray
 from streamgp.data import Span
 from streamgp.inference.active_set import ActiveSet, Candidates, catch_up, refresh_factor
 from streamgp.passes.candidates import PickRows, Pool, is_among, smallest
 from streamgp.posterior import Snapshot
-from streamgp.selection import IVM, HeadScores, key_bounds, stratified_quotas
+from streamgp.selection import IVM, HeadScores, key_bounds, score_bound, stratified_quotas
 from streamgp.training.codec import record
 from streamgp.training.greedy import Learner, grow
 from streamgp.training.heads import make_snapshot
@@ -34,6 +36,10 @@ MOST_OF_CANDIDATES = 5
 FEW_CANDIDATES = 15
 MOST_OF_FEW_CANDIDATES = 32
 """and one of these, where J holds less than one row in 15: the best few of many rows are soon exhausted."""
+BOUND_ROWS, BOUND_TILE = 20_000, 2048
+"""Rows of the sample whose scores tell which rows of a pass need not be held,"""
+BOUND_SHARE = 10
+"""if there are so many times as many rows."""
 
 NOTHING_LEFT = "no other row would teach anything"
 
@@ -220,25 +226,46 @@ def _refreshed(problem: Problem, selection: IVM, draft: Draft, target: Target) -
     """A new set of candidates: one pass scores every row (or those of the next spans) with the posterior."""
     assert target.snapshot is not None
     retained = int(selection.retained * target.n_candidates)
-    counts = problem.prepared.class_counts
+    counts = problem.prepared.strata
     quotas = stratified_quotas(counts, target.n_candidates - retained, least_share=0.25)
+    scores = HeadScores(
+        selection,
+        problem.prepared.targets,
+        draft.likelihoods,
+        None if problem.weights.are_even else problem.weights.of_rows,
+    )
+    per_head = retained + draft.n_active
     visitor = PickRows(
         problem.row_keys(draft.step),
         quotas,
         # Of rows that are read in part only, the smallest keys are larger.
         key_bounds(quotas, counts) / selection.refresh,
         excluded=problem.excluded,
-        scores=HeadScores(
-            selection,
-            problem.prepared.targets,
-            draft.likelihoods,
-            None if problem.weights.are_even else problem.weights.of_rows,
-        ),
-        per_head=retained + draft.n_active,
+        scores=scores,
+        per_head=per_head,
+        score_bounds=_score_bounds(problem, target.snapshot, scores, per_head / selection.refresh),
     )
     spans = _next_spans(list(problem.prepared.rows.spans()), selection.refresh, draft.step)
     label = f"candidates at {draft.n_active}"
     return visitor.pooled(problem.run_snapshot_pass(visitor, target.snapshot, label, spans))
+
+
+def _score_bounds(
+    problem: Problem, snapshot: Snapshot, scores: HeadScores, wanted: float
+) -> FloatArray | None:
+    """Scores that the best rows surely reach, by those of a sample; None where that would cost too much."""
+    if problem.n_rows < BOUND_SHARE * BOUND_ROWS:
+        return None
+    sample, order = problem.sample, problem.sample_order(BOUND_ROWS)
+    weights = problem.sample_weights(sample.targets[order])
+    weights *= (problem.n_rows - len(problem.excluded)) / weights.sum()
+    parts = []
+    for begin in range(0, len(order), BOUND_TILE):
+        tile = order[begin : begin + BOUND_TILE]
+        marginals = snapshot.marginals(problem.inputs(sample.features[tile], snapshot.dtype))
+        parts.append(scores(sample.rows[tile], sample.targets[tile], marginals))
+    found = np.concatenate(parts)
+    return np.array([score_bound(column, weights, math.ceil(wanted)) for column in found.T])
 
 
 def _next_spans(spans: list[Span], share: float, step: int) -> list[Span]:

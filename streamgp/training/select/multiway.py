@@ -37,6 +37,7 @@ def select_multiway(selection: IVM, likelihood: JointLikelihood) -> Stage:
             problem.n_heads,
             total,
             problem.generator(draft.step, 0),
+            problem.weights.of_rows(pool.rows, pool.targets),
         )
         actives = tuple(active.trimmed() for active in actives)
         draft = replace(draft, actives=actives, likelihoods=(likelihood,))

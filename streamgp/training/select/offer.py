@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from typing import NamedTuple
 
@@ -64,16 +65,20 @@ def _offer(
     targets: list[FloatArray],
 ) -> Visited:
     """Score rows and active rows by what is known without them; exchange; converge again."""
-    features = problem.inputs(piece.features)
-    fits = _fits(kernel, likelihoods, actives, features, targets)
-    exchange = selection.exchange(*fits, problem.plan.n_active)
+    features, counts = problem.inputs(piece.features), problem.weights.of_rows(piece.rows, piece.targets)
+    candidates, rows = _fits(kernel, likelihoods, actives, features, targets)
+    exchange = selection.exchange(
+        candidates.counted(counts, selection.p_min),
+        rows.counted(actives[0].weights),
+        problem.plan.n_active,
+    )
     stay = np.setdiff1d(np.arange(actives[0].count), exchange.leave)
     changed, log_evidence = [], 0.0
     for active, likelihood, own in zip(actives, likelihoods, targets, strict=True):
-        following = _exchanged(active, stay, piece, features, own, exchange.enter)
+        following = _exchanged(active, stay, piece, features, own, counts, exchange.enter)
         found = propagate(kernel, likelihood, following, FOR_PREDICTION)
         log_evidence += found.log_evidence
-        changed.append(active_set(following.rows, following.inputs, following.targets, found.sites))
+        changed.append(replace(following, precision=found.sites[0], precision_mean=found.sites[1]))
     return Visited(changed, len(exchange.enter), len(exchange.leave), exchange.is_full, log_evidence)
 
 
@@ -105,6 +110,7 @@ def _exchanged(
     piece: Pool,
     features: FloatArray,
     targets: FloatArray,
+    counts: FloatArray,
     enter: IntArray,
 ) -> ActiveSet:
     """The active set without the rows that leave, and with those that enter, whose sites are flat."""
@@ -115,4 +121,5 @@ def _exchanged(
         np.concatenate([active.inputs[stay], features[enter]]),
         np.append(active.targets[stay], targets[enter]),
         sites,
+        np.append(active.weights[stay], counts[enter]),
     )

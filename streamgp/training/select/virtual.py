@@ -14,16 +14,14 @@ from typing import Any
 import numpy as np
 
 from streamgp.arrays import Array, FloatArray, IntArray
-from streamgp.budget import format_size
-from streamgp.data import ClassTargets, open_rows
-from streamgp.errors import BudgetError
+from streamgp.data import open_rows
 from streamgp.inference.active_set import ActiveSet
-from streamgp.passes.candidates import PickRows, Pool, smallest
-from streamgp.selection.virtual import Virtual, versions
+from streamgp.passes.candidates import Pool, smallest
+from streamgp.selection.virtual import Virtual
 from streamgp.training.codec import record
 from streamgp.training.problem import Problem
 from streamgp.training.stage import Draft, Recipe, Save, Stage
-from streamgp.training.virtual import virtual_numbers
+from streamgp.training.virtual import made_versions, stored_labels, stored_rows, virtual_numbers
 
 
 @record
@@ -42,7 +40,8 @@ def select_again(virtual: Virtual, inner: Recipe) -> Stage:
     """Run the stages of a selection on the active rows of all heads and their transformations."""
 
     def init(problem: Problem, draft: Draft) -> Again:
-        return Again(*_active_rows(problem, draft))
+        numbers = np.unique(np.concatenate([active.rows[: active.count] for active in draft.actives]))
+        return Again(*stored_rows(problem, numbers[numbers >= 0]))
 
     def step(
         problem: Problem, draft: Draft, own: Again, save: Save
@@ -66,28 +65,13 @@ def _save_inner(save: Save, own: Again, inner: Any) -> None:
     save(replace(own, own=inner))
 
 
-def _active_rows(problem: Problem, draft: Draft) -> tuple[IntArray, Array, FloatArray]:
-    """The active rows of all heads as they are stored: one pass."""
-    rows = np.unique(np.concatenate([active.rows[: active.count] for active in draft.actives]))
-    none = np.zeros_like(problem.prepared.class_counts)
-    visitor = PickRows(problem.row_keys(0), none, none.astype(np.float64), always=rows[rows >= 0])
-    found = visitor.pooled(problem.run_pass(visitor, np.float32, "active rows"))
-    return found.rows, found.features, found.targets
-
-
 def _enlarged(problem: Problem, virtual: Virtual, own: Again) -> Problem:
     """The problem of the second selection: all versions of the active rows, version after version."""
-    made = versions(virtual, own.features)
+    made = made_versions(problem, virtual, own.features)
     features = made.reshape(-1, made.shape[2])
     targets, numbers = np.tile(own.targets, len(made)), np.arange(len(features))
-    rows = open_rows((features, _labels(problem, targets))).cut(problem.plan.span_rows)
+    rows = open_rows((features, stored_labels(problem, targets))).cut(problem.plan.span_rows)
     plan = replace(problem.plan, demand=replace(problem.plan.demand, rows=rows))
-    if 2 * features.nbytes > plan.candidate_share:
-        raise BudgetError(
-            f"virtual={virtual!r} makes {len(features)} rows of {len(own.rows)} active ones, which are "
-            f"{format_size(features.nbytes)}, but memory_budget has room for "
-            f"{format_size(plan.candidate_share // 2)}: give a larger one, or fewer of both"
-        )
     pool = Pool(numbers, features, targets, problem.row_keys(0)(numbers), np.empty((len(numbers), 0)))
     # As many rows may be candidates at once as fit while the active set grows to its full size.
     sample = pool.take(smallest(pool.keys, plan.candidates_at(plan.n_active)))
@@ -104,15 +88,6 @@ def _enlarged(problem: Problem, virtual: Virtual, own: Again) -> Problem:
         excluded=np.zeros(0, np.int64),
         weights=weights,
     )
-
-
-def _labels(problem: Problem, encoded: FloatArray) -> Array:
-    """Targets as a store would have them."""
-    targets = problem.prepared.targets
-    if isinstance(targets, ClassTargets):
-        labels: Array = targets.classes[encoded.astype(np.intp)]
-        return labels
-    return np.asarray(encoded * targets.scale + targets.shift)
 
 
 def _renamed(problem: Problem, draft: Draft, own: Again) -> Draft:

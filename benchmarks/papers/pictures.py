@@ -1,0 +1,296 @@
+"""The papers' tables and figures, made of recorded rows: ``python -m benchmarks.papers.pictures``.
+
+Pictures go to ``docs/papers/``, a table of what was measured beside the papers' numbers into
+``benchmarks/README.md``, between its marks. Nothing is fitted but the xor problem of figure 1 of [FITC2007].
+Of rows measured again the last ones count.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.harness import Row
+from benchmarks.papers.fitc_xor import draw as draw_xor
+from streamgp import StreamGPClassifier
+from streamgp.kernels import RBF
+from streamgp.settings import FITC
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results"
+FOLDER = ROOT / "docs" / "papers"
+README = ROOT / "benchmarks" / "README.md"
+BEGIN, END = "<!-- papers: begin -->", "<!-- papers: end -->"
+COLOURS = ("#d1495b", "#2b8cbe", "#41a05a", "#f0892b", "#8c6bb1", "#7a7a7a")
+INK = "#808080"
+"""Grey that can be read on white and on black."""
+Curve = dict[str, tuple[Sequence[float], Sequence[float]]]
+
+
+class Panel(NamedTuple):
+    """Curves by name, what the axes are, and whether one is logarithmic."""
+
+    title: str
+    curves: Curve
+    across: str
+    up: str
+
+
+def recorded(name: str, **wanted: Any) -> list[Row]:
+    """Rows of a benchmark whose columns have these values, in the order in which they were measured."""
+    path = RESULTS / f"{name}.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    return [row for row in rows if all(row.get(key) == value for key, value in wanted.items())]
+
+
+def curves(rows: Sequence[Row], by: str, across: str, up: str) -> Curve:
+    """One curve for each value of a column; at equal places the last row counts."""
+    found: dict[str, dict[float, float]] = {}
+    for row in rows:
+        if row.get(across) is not None and row.get(up) is not None:
+            found.setdefault(str(row.get(by)), {})[row[across]] = row[up]
+    return {name: (sorted(points), [points[x] for x in sorted(points)]) for name, points in found.items()}
+
+
+def _reject() -> list[Panel]:
+    found: Curve = {}
+    for name, column in (("IVM", "error_percent"), ("SVM", "svm_error_percent")):
+        rows = [{**row, "who": name} for row in recorded("reject_curve", digit=9, features=169)]
+        found |= curves(rows, "who", "rejected", column)
+    return [Panel("MNIST 9, 13 × 13", found, "share rejected", "error of the rest (%)")]
+
+
+def _strategies() -> list[Panel]:
+    rows = recorded("ivm2006_figure1")
+    columns = {"criterion": "criterion", "error_percent": "test error (%)", "log_loss": "test log loss"}
+    return [Panel("", curves(rows, "strategy", "round", name), "round", up) for name, up in columns.items()]
+
+
+def _sizes_and_seconds() -> list[Panel]:
+    panels = []
+    for digit in (2, 4):
+        rows = recorded("passgp_figure2", digit=digit)
+        for across, words in (("active", "active rows"), ("seconds", "seconds")):
+            found = curves(rows, "method", across, "error_percent")
+            panels.append(Panel(f"USPS {digit}", found, words, "error (%)"))
+    return panels
+
+
+def _evidence() -> list[Panel]:
+    found: Curve = {}
+    for name in ("z_active", "z_app", "z_acc", "z_full"):
+        rows = [{**row, "who": name} for row in recorded("passgp_evidence", digit=3)]
+        found |= curves(rows, "who", "active", name)
+    return [Panel("USPS 3", found, "active rows", "log evidence")]
+
+
+def _densities() -> list[Panel]:
+    panels = []
+    for column, title in (("density_correct", "correct"), ("density_incorrect", "incorrect")):
+        found: Curve = {}
+        for row in recorded("passgp_usps", fold=None):
+            values = np.asarray(row.get(column) or [])
+            if values.size:
+                middle = (np.arange(values.size) + 0.5) / values.size
+                found[row["method"]] = (middle.tolist(), np.log(np.maximum(values, 1e-4)).tolist())
+        panels.append(Panel(title, found, "P(+1)", "log density"))
+    return panels
+
+
+def _literal_ijcnn() -> list[Panel]:
+    rows = [row for row in recorded("passgp_ijcnn", learned=False) if row["method"].endswith("-paper")]
+    return [
+        Panel("ijcnn1", curves(rows, "method", across, "error_percent"), words, "error (%)")
+        for across, words in (("active", "active rows"), ("seconds", "seconds"))
+    ]
+
+
+def _xor() -> list[Panel]:
+    found: Curve = {}
+    for name in ("ivm", "fitc_on_ivm", "fitc"):
+        rows = [{**row, "who": name} for row in recorded("fitc_xor")]
+        found |= curves(rows, "who", "rows", name)
+    return [Panel("xor, an error of 15 %", found, "training rows", "active points")]
+
+
+FIGURES: dict[str, tuple[str, Callable[[], list[Panel]]]] = {
+    "ivm2003_figure1": ("figure 1 of [IVM2003]", _reject),
+    "ivm2006_figure1": ("figure 1 of [IVM2006]", _strategies),
+    "passgp_figure2": ("figure 2 of [PASS2012]", _sizes_and_seconds),
+    "passgp_figure3": ("figure 3 of [PASS2012]", _evidence),
+    "passgp_figure4": ("figure 4 of [PASS2012]", _densities),
+    "passgp_figure6": ("figure 6 of [PASS2012], algorithms as printed", _literal_ijcnn),
+    "fitc_figure1_left": ("figure 1 of [FITC2007], left", _xor),
+}
+
+
+def write_pictures() -> list[str]:
+    """A picture for every figure that has rows; lines of Markdown about them."""
+    lines = []
+    for name, (about, panels) in FIGURES.items():
+        found = [panel for panel in panels() if panel.curves]
+        if found:
+            _drawn(found, FOLDER / f"{name}.svg")
+            lines.append(f"- {about}: [`docs/papers/{name}.svg`](../docs/papers/{name}.svg)")
+    _contours(FOLDER / "fitc_figure1_right.svg")
+    right = "[`docs/papers/fitc_figure1_right.svg`](../docs/papers/fitc_figure1_right.svg)"
+    return [*lines, f"- figure 1 of [FITC2007], right (fitted when it is drawn): {right}"]
+
+
+def _drawn(panels: list[Panel], path: Path) -> None:
+    figure, axes = _figure(len(panels))
+    for axis, panel in zip(axes, panels, strict=True):
+        for colour, (name, points) in zip(COLOURS, panel.curves.items(), strict=False):
+            axis.plot(*points, "o-", color=colour, label=name, markersize=3, linewidth=1.2)
+        axis.set_title(panel.title, color=INK, fontsize=10)
+        axis.set_xlabel(panel.across, color=INK, fontsize=8)
+        axis.set_ylabel(panel.up, color=INK, fontsize=8)
+    axes[0].legend(frameon=False, fontsize=7, labelcolor=INK)
+    _saved(figure, path)
+
+
+def _contours(path: Path) -> None:
+    """Probabilities of the xor problem by FITC with four learned inducing inputs, which are marked."""
+    X, y = draw_xor(np.random.default_rng(0), 200)
+    model = StreamGPClassifier(
+        4,
+        selection="random",
+        inference=FITC(residual=1.0, power=1.0, learn_inducing=True),
+        kernel=RBF(10.0, 1.5),
+        standardize=False,
+        random_state=0,
+    ).fit(X, y)
+    line = np.linspace(-4.5, 4.5, 91)
+    grid = np.column_stack([each.ravel() for each in np.meshgrid(line, line)])
+    figure, [axis] = _figure(1)
+    axis.scatter(*X.T, c=np.where(y, COLOURS[0], COLOURS[1]), s=4, alpha=0.6)
+    shown = axis.contour(
+        line, line, model.predict_proba(grid)[:, 1].reshape(91, 91), [0.1, 0.25, 0.5, 0.75, 0.9]
+    )
+    axis.clabel(shown, fontsize=6)
+    axis.plot(*model.active_inputs_.T, "ko", markersize=5)
+    _saved(figure, path)
+
+
+def _figure(panels: int) -> tuple[Any, Any]:
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(1, panels, figsize=(3.2 * panels, 2.7), squeeze=False)
+    for axis in axes.flat:
+        axis.tick_params(colors=INK, which="both", labelsize=7)
+        axis.grid(color=INK, alpha=0.25, linewidth=0.5)
+        axis.patch.set_alpha(0)
+        for spine in axis.spines.values():
+            spine.set_color(INK)
+    return figure, axes[0]
+
+
+def _saved(figure: Any, path: Path) -> None:
+    import matplotlib
+    from matplotlib import pyplot
+
+    figure.tight_layout()
+    with matplotlib.rc_context({"svg.hashsalt": "streamgp"}):  # the same rows give the same file
+        figure.savefig(path, transparent=True, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # benchmark: what names a row, what it says
+    "ivm2006_table1": (("digit", "mode", "active"), ("error_percent", "log_loss")),
+    "ivm2006_table3": (("pairs", "fold", "likelihood"), ("error_percent", "log_loss")),
+    "virtual_rows": (("set", "method", "seed", "rows", "fold"), ("error_percent", "log_loss")),
+    "ivm2006_figure1": (("strategy", "round"), ("error_percent", "log_loss")),
+}
+SHOWN = {
+    "ivm2006_table1": lambda row: row.get("mode") not in (None, "default") and row["digit"] != "mean",
+    "virtual_rows": lambda row: "plain" in row and row.get("fold") is None,
+    "ivm2006_figure1": lambda row: row["round"] in (1, 5, 10, 15),
+}
+
+
+def write_tables() -> list[str]:
+    """Markdown tables of recorded rows, each beside the paper's numbers."""
+    lines = []
+    for name, (keys, values) in TABLES.items():
+        rows = [row for row in recorded(name) if SHOWN.get(name, bool)(row)]
+        last = {tuple(row.get(key) for key in keys): row for row in rows}
+        if not last:
+            continue
+        columns = (*keys, *values, *(f"paper_{value}" for value in values))
+        lines += ["", f"`{name}`:", "", "| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
+        for row in last.values():
+            lines.append("| " + " | ".join(_told(row.get(column)) for column in columns) + " |")
+    return lines
+
+
+SCRIPTS: tuple[tuple[str, str, dict[str, Any]], ...] = (  # what of a paper, which command, which rows are its
+    ("[IVM2003] table 1", "ivm2003_table1", {}),
+    ("[IVM2003] figure 1", "reject_curve", {}),
+    (
+        "[IVM2006] table 1, as printed",
+        "ivm2006_table1 --mode constant --active 200 --paper-units",
+        {"mode": "constant"},
+    ),
+    ("[IVM2006] figure 1", "ivm2006_figure1", {}),
+    ("[IVM2006] table 2", "ivm2006_table2", {}),
+    ("[IVM2006] table 3", "ivm2006_table3", {}),
+    ("[IVM2006] table 4", "virtual_rows --set usps --methods ivm", {"set": "usps", "method": "ivm"}),
+    ("[IVM2006] section 6.3", "ivm2006_pumadyn", {}),
+    (
+        "[PASS2012] figure 1",
+        "passgp_figure2 --digits 0 1 2 3 4 5 6 7 8 9 --active 300 --p-inc 0.6 --methods pass-paper full rsvm",
+        {"p_inc": 0.6},
+    ),
+    ("[PASS2012] figure 2", "passgp_figure2 --digits 2 4", {}),
+    ("[PASS2012] figure 3", "passgp_evidence --rows 3000 --accurate --full", {}),
+    ("[PASS2012] figures 1 and 4, ten classes", "passgp_usps --methods pass fpass", {}),
+    ("[PASS2012] figure 5", "passgp_mnist --method fpass --active 2000", {}),
+    (
+        "[PASS2012] figure 6, as printed",
+        "passgp_ijcnn --methods fpass-paper ivm-paper --active 100 200 400 600 800 1000 --seeds 0 1 2",
+        {"method": "fpass-paper"},
+    ),
+    ("[PASS2012] table 1", "virtual_rows --set usps --methods pass", {"set": "usps", "method": "pass"}),
+    (
+        "[PASS2012] table 1, MNIST",
+        "virtual_rows --set mnist --methods pass --active 4000",
+        {"set": "mnist", "method": "pass"},
+    ),
+    ("[FITC2007] table 1", "fitc_table1 --splits 10", {}),
+    ("[FITC2007] figure 1, left", "fitc_xor", {}),
+    ("[FITC2007] section 5", "fitc_usps4", {}),
+)
+
+
+def write_commands() -> list[str]:
+    """A table of all commands, and how many rows each has left: none where it was never run."""
+    lines = ["| what | command (`python -m`) | rows recorded | the last one |", "|---|---|---|---|"]
+    for what, command, wanted in SCRIPTS:
+        rows = recorded(command.split()[0], **wanted)
+        last = f"{rows[-1]['date']}, {rows[-1]['commit']}" if rows else "not run"
+        lines.append(f"| {what} | `benchmarks.papers.{command}` | {len(rows)} | {last} |")
+    return lines
+
+
+def _told(value: Any) -> str:
+    if value is None:
+        return "–"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def main() -> None:
+    """Write all pictures, and the section of the README."""
+    between = "\n".join([*write_commands(), "", *write_pictures(), *write_tables()])
+    head, rest = README.read_text(encoding="utf-8").split(BEGIN)
+    README.write_text(f"{head}{BEGIN}\n{between}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,200 @@
+"""Ten digits by millions: a fit of a store larger than its memory, then the test set of MNIST as it is.
+
+    python -m benchmarks.scale.headline --rows 600000
+    python -m benchmarks.scale.headline --rows 8100000 --folder scratch
+    python -m benchmarks.scale.headline --rows 8100000 60000 --peers --folder scratch
+
+Stores of ``benchmarks.scale.make_digits``; the first 60,000 rows are MNIST's own. Every fit is in a process
+of its own, after a tiny one that compiles, and from there on the process may use ``--memory-budget`` and an
+eighth of it (threads, readers) beyond what it had: more is refused by the system (RLIMIT_DATA).
+``bytes_read`` are those of stored chunks, from the file system or its cache. ``--peers``: Nystroem features
+of as many points, the better of two widths by 5000 rows held out, and SGDClassifier, streamed over the same
+store in ``--epochs`` epochs.
+"""
+
+import resource
+import shutil
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+
+from benchmarks.datasets import Array, Arrays, load_arrays
+from benchmarks.harness import (
+    SET,
+    Options,
+    Row,
+    Rows,
+    Script,
+    defaults,
+    in_own_process,
+    option,
+    peak_bytes,
+    probability_scores,
+    restart_peak,
+    warm_up,
+)
+from benchmarks.scale.make_digits import write_digits
+from streamgp import StreamGPClassifier
+from streamgp.budget import parse_size
+from streamgp.selection import Kmeans
+
+TARGET = {"target_error": 0.01, "target_log_loss": 0.035, "target_seconds": 2700}
+PEER_ROWS = 20_000
+"""Rows by which the width of Nystroem features is chosen, a quarter of them held out."""
+
+
+def digits(options: Options) -> Arrays:
+    """Images and labels of MNIST, or made-up ones of the same shape."""
+    return load_arrays("mnist", options)
+
+
+def cap_memory(beyond: int) -> None:
+    """From here on the process may allocate so many bytes more, and no others."""
+    if sys.platform == "linux":
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmData:"):
+                most = 1024 * int(line.split()[1]) + beyond
+                resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def bytes_read() -> int:
+    """Bytes that this process has asked its files for."""
+    counters = Path("/proc/self/io")
+    if not counters.exists():
+        return 0
+    return int(dict(line.split(": ") for line in counters.read_text().splitlines())["rchar"])
+
+
+def scored(predict: object, options: Options) -> Row:
+    """Error, log loss and calibration error on MNIST's test rows."""
+    arrays = digits(options)
+    probabilities = predict(arrays["X_test"])  # type: ignore[operator]
+    truth = arrays["y_test"].astype(np.intp)
+    error = float(np.mean(probabilities.argmax(axis=1) != truth))
+    return {"error": round(error, 5), **probability_scores(probabilities, truth)}
+
+
+def ours(store: Path, options: Options) -> Row:
+    """In a process of its own: our fit under its cap."""
+    warm_up()
+    budget = parse_size(options.memory_budget)
+    model = StreamGPClassifier(
+        options.active,
+        selection=Kmeans(),
+        inference="fitc",
+        multiclass="joint",
+        memory_budget=budget,
+        random_state=options.seed,
+        progress=False,
+    )
+    if not options.no_cap:
+        cap_memory(budget + budget // 8)
+    before, read, begun, cpu = restart_peak(), bytes_read(), time.perf_counter(), time.process_time()
+    model.fit_stream(store)
+    seconds = time.perf_counter() - begun
+    return {
+        "seconds": round(seconds, 1),
+        "cpu_seconds": round(time.process_time() - cpu, 1),
+        "peak_mb": round(peak_bytes() / 1e6),
+        "fit_mb": round((peak_bytes() - before) / 1e6),
+        "rows_read": model.about_["rows_read"],
+        "bytes_read": bytes_read() - read,
+        "stages": {entry["stage"]: round(entry["seconds"], 1) for entry in model.history_},
+        **{name: _of_mode(model)[name] for name in ("passes", "held_out") if name in _of_mode(model)},
+        **scored(model.predict_proba, options),
+        **TARGET,
+        "kernel": repr(model.kernel_),
+    }
+
+
+def _of_mode(model: StreamGPClassifier) -> Row:
+    return next(entry for entry in model.history_ if entry["stage"] == "infer: mode")
+
+
+def nystroem(store: Path, options: Options) -> Row:
+    """In a process of its own: Nystroem features and SGD, one chunk of the store after the other."""
+    from sklearn.kernel_approximation import Nystroem
+    from sklearn.linear_model import SGDClassifier
+    from sklearn.metrics.pairwise import euclidean_distances
+
+    group = zarr.open_group(store, mode="r")
+    X, y, generator = group["X"], group["y"], np.random.default_rng(options.seed)
+    before, begun = restart_peak(), time.perf_counter()
+    few = np.sort(generator.choice(X.shape[0], min(PEER_ROWS, X.shape[0]), replace=False))
+    rows, codes = X.oindex[few].astype(np.float32) / 255, y.oindex[few]
+    order = generator.permutation(len(few))
+    rows, codes, held = rows[order], codes[order], len(few) // 4
+    median = float(np.median(euclidean_distances(rows[:1000])))
+    classes, points = np.unique(codes), min(options.active, len(few) // 2)
+
+    def made(factor: float, count: int) -> tuple[Nystroem, SGDClassifier]:
+        features = Nystroem(gamma=0.5 / (factor * median) ** 2, n_components=count, random_state=options.seed)
+        # The features are of length at most one: the step that suits them is long, and the penalty small.
+        sgd = SGDClassifier("log_loss", alpha=1e-7, learning_rate="adaptive", eta0=1.0, average=True)
+        return features.fit(rows[held : held + 2 * count]), sgd
+
+    def judged(factor: float) -> float:
+        features, sgd = made(factor, points // 2)
+        for _ in range(5):
+            sgd.partial_fit(features.transform(rows[held:]), codes[held:], classes)
+        return float(np.mean(sgd.predict(features.transform(rows[:held])) != codes[:held]))
+
+    features, sgd = made(min((0.35, 0.7), key=judged), points)
+    for _ in range(options.epochs):
+        _epoch(features, sgd, X, y, classes, generator)
+    seconds = time.perf_counter() - begun
+    return {
+        "seconds": round(seconds, 1),
+        "peak_mb": round(peak_bytes() / 1e6),
+        "fit_mb": round((peak_bytes() - before) / 1e6),
+        **scored(lambda test: sgd.predict_proba(features.transform(test.astype(np.float32) / 255)), options),
+    }
+
+
+def _epoch(
+    features: Any, sgd: Any, X: zarr.Array, y: zarr.Array, classes: Array, generator: np.random.Generator
+) -> None:
+    for begin in range(0, X.shape[0], X.chunks[0]):
+        end = min(begin + X.chunks[0], X.shape[0])
+        block = features.transform(X[begin:end].astype(np.float32) / 255)
+        mixed = generator.permutation(end - begin)
+        sgd.partial_fit(block[mixed], y[begin:end][mixed], classes)
+
+
+METHODS = {"streamgp": ours, "Nystroem + SGD": nystroem}
+
+
+def rows(options: Options) -> Rows:
+    arrays = digits(options)
+    with tempfile.TemporaryDirectory(prefix="streamgp-bench-", dir=options.folder) as name:
+        for n_rows in options.rows:
+            store, begun = Path(name) / f"{n_rows}.zarr", time.perf_counter()
+            if options.store is None:
+                write_digits(store, arrays["X_train"], arrays["y_train"], n_rows)
+            made = {"make_seconds": round(time.perf_counter() - begun, 1)}
+            for method in ("streamgp", *(["Nystroem + SGD"] if options.peers else [])):
+                place = store if options.store is None else Path(options.store)
+                stored = zarr.open_group(place, mode="r")["X"]
+                shape = {"rows": stored.shape[0], "features": stored.shape[1], "active": options.active}
+                row = in_own_process(METHODS[method], place, options)
+                yield {"method": method, **shape, "seed": options.seed, **row, **made}
+            shutil.rmtree(store, ignore_errors=True)
+
+
+OPTIONS = (
+    *SET,
+    option("--folder", None, "where the stores are written"),
+    option("--no-cap", False, "no limit of the system to the memory of a fit"),
+    option("--store", None, "a store of make_digits that is there already, in the place of --rows"),
+    option("--peers", False, "Nystroem features and SGD too, streamed over the same store"),
+    *defaults(rows=[8_100_000], active=4000, memory_budget="2GiB", epochs=2, seed=0),
+)
+SCRIPT = Script("headline", __doc__, rows, OPTIONS)
+
+if __name__ == "__main__":
+    SCRIPT.main()

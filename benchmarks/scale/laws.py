@@ -1,0 +1,160 @@
+"""Laws: seconds and memory of a fit against rows, inducing inputs, features, classes, threads and workers.
+
+    python -m benchmarks.scale.laws --figures laws
+    python -m benchmarks.scale.laws --laws rows --rows 100000 1000000 10000000 31600000
+
+One quantity varies, the others stay as the options say. Classes by their joint mode over a store of made-up
+rows, the kernel given; every fit in a process of its own. ``pass_seconds`` are those of a pass of the mode,
+``predicted`` what ``streamgp plan --rows ...`` says of them with rates measured in the same process,
+``ratio`` the former over the latter. After each law comes a row with the exponents of a least-squares fit in
+logarithms, of the seconds of a pass and of the whole fit. ``--figures``: a folder for one SVG a law.
+"""
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import dask
+import numpy as np
+import zarr
+
+from benchmarks.harness import (
+    Options,
+    Row,
+    Rows,
+    Script,
+    defaults,
+    in_own_process,
+    option,
+    peak_bytes,
+    restart_peak,
+    told,
+    warm_up,
+)
+from streamgp import StreamGPClassifier
+from streamgp.kernels import RBF
+from streamgp.settings import FITC, fit_settings
+from streamgp.training.forecast import Question, forecast
+from streamgp.training.rates import rates
+
+LAWS = ("rows", "active", "features", "classes", "threads", "workers")
+CHUNK_BYTES = 2**20
+
+
+def write_rows(path: Path, n_rows: int, n_features: int, classes: int) -> None:
+    """Random features, and classes by the largest of some of their combinations."""
+    group = zarr.open_group(path, mode="w")
+    chunk = max(1, min(n_rows, CHUNK_BYTES // (4 * n_features)))
+    X = group.create_array("X", shape=(n_rows, n_features), chunks=(chunk, n_features), dtype="float32")
+    y = group.create_array("y", shape=(n_rows,), chunks=(chunk,), dtype="int8")
+    directions = np.random.default_rng(0).standard_normal((n_features, classes))
+    for start in range(0, n_rows, chunk):
+        stop = min(start + chunk, n_rows)
+        rows = np.random.default_rng([1, start]).standard_normal((stop - start, n_features))
+        X[start:stop], y[start:stop] = rows, np.argmax(np.sin(rows) @ directions, axis=1)
+
+
+def fit_row(path: Path, at: dict[str, int], options: Options) -> Row:
+    """In a process of its own: one fit, beside its forecast."""
+    warm_up()
+    model = StreamGPClassifier(
+        at["active"],
+        selection="kmeans",
+        inference=FITC(most_sweeps=options.passes),
+        multiclass="joint",
+        kernel=RBF(10.0, float(np.sqrt(at["features"]))),
+        learn_hyperparameters=False,
+        memory_budget=options.memory_budget,
+        random_state=0,
+        progress=False,
+    )
+    question = Question(**{name: at[name] for name in LAWS})
+    settings = fit_settings(model.get_params(deep=False), 0)
+    with dask.config.set(num_workers=at["threads"]):
+        expected = forecast(question, settings, rates(again=True))
+        before, begun = restart_peak(), time.perf_counter()
+        _fitted(model, path, at["workers"])
+        seconds = time.perf_counter() - begun
+    [mode] = told(model, "infer: mode")
+    each = mode["pass_seconds"] / max(1, mode["passes"])
+    return {
+        "seconds": round(seconds, 2),
+        "fit_mb": round((peak_bytes() - before) / 1e6, 1),
+        "passes": mode["passes"],
+        "pass_seconds": round(each, 3),
+        "predicted": round(expected.pass_seconds, 3),
+        "ratio": round(each / expected.pass_seconds, 3),
+    }
+
+
+def _fitted(model: StreamGPClassifier, path: Path, workers: int) -> None:
+    if workers == 1:
+        model.fit_stream(path)
+        return
+    from benchmarks.scale.cluster import processes
+
+    with processes(workers) as (client, _):
+        model.set_params(client=client).fit_stream(path)
+
+
+def exponent(values: list[int], seconds: list[float]) -> float:
+    """Of seconds ∝ value^exponent."""
+    return round(float(np.polyfit(np.log(values), np.log(seconds), 1)[0]), 3)
+
+
+def draw(law: str, found: list[Row], folder: Path) -> None:
+    """Seconds of a pass and of the fit, and memory, in logarithms."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    from matplotlib import pyplot
+
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(8, 3))
+    values = [row[law] for row in found]
+    for name, place in (("seconds", left), ("pass_seconds", left), ("predicted", left), ("fit_mb", right)):
+        place.loglog(values, [row[name] for row in found], marker="o", label=name.replace("_", " "))
+    for place, what in ((left, "seconds"), (right, "MB")):
+        place.set_xlabel(law)
+        place.set_ylabel(what)
+        place.legend(frameon=False)
+    figure.tight_layout()
+    folder.mkdir(parents=True, exist_ok=True)
+    figure.savefig(folder / f"{law}.svg")
+    pyplot.close(figure)
+
+
+def rows(options: Options) -> Rows:
+    middle = {name: getattr(options, f"at_{name}") for name in LAWS}
+    for law in options.laws:
+        found: list[Row] = []
+        for value in getattr(options, law):
+            at: dict[str, Any] = {**middle, law: value}
+            with tempfile.TemporaryDirectory(prefix="streamgp-bench-", dir=options.folder) as name:
+                path = Path(name) / "rows.zarr"
+                write_rows(path, at["rows"], at["features"], at["classes"])
+                found.append({"law": law, **at, **in_own_process(fit_row, path, at, options)})
+            yield found[-1]
+        if len(found) > 1:
+            values = [row[law] for row in found]
+            fitted = {
+                f"exponent_of_{name}": exponent(values, [max(row[name], 1e-3) for row in found])
+                for name in ("pass_seconds", "seconds")
+            }
+            yield {"law": law, **fitted}
+        if options.figures:
+            draw(law, found, Path(options.figures))
+
+
+OPTIONS = (
+    option("--laws", list(LAWS), "which of them", choices=list(LAWS)),
+    option("--folder", None, "where the stores are written"),
+    option("--figures", None, "a folder for an SVG a law"),
+    *defaults(rows=[400_000, 800_000, 1_600_000], active=[125, 250, 500, 1000], features=[10, 40, 160]),
+    *defaults(classes=[2, 5, 10], threads=[1, 2], workers=[1, 2], passes=2, memory_budget="256MiB"),
+    *defaults(at_rows=400_000, at_active=500, at_features=20, at_classes=3, at_threads=2, at_workers=1),
+)
+SCRIPT = Script("laws", __doc__, rows, OPTIONS)
+
+if __name__ == "__main__":
+    SCRIPT.main()

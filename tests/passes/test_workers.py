@@ -1,0 +1,111 @@
+"""Passes on clusters that change: workers that join, all but one lost, schedulers that stay small."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from streamgp.data import open_rows
+from streamgp.passes import Block, PassSettings, Visitor, run_pass, workers
+
+HERE: dict = {}
+"""What tasks of workers that are threads of this process see: events, and the scheduler."""
+LONGEST = 60.0
+
+
+@contextmanager
+def cluster_of(n_workers):
+    from distributed import Client, LocalCluster
+
+    local = {"threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    with (
+        LocalCluster(n_workers=n_workers, **local) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield cluster, client
+
+
+@dataclass(frozen=True)
+class Seen(Visitor[tuple]):
+    """Rows in order, who visited them, how many tasks the scheduler knew; at one row something happens."""
+
+    happens_at: int = -1
+
+    def visit(self, block: Block) -> tuple:
+        from distributed import get_worker
+
+        if block.start == self.happens_at:
+            HERE["asked"].set()
+            assert HERE["done"].wait(LONGEST)
+        known = len(HERE["scheduler"].tasks)
+        return (block.start,), frozenset([get_worker().address]), known
+
+    def merge(self, earlier: tuple, later: tuple) -> tuple:
+        return earlier[0] + later[0], earlier[1] | later[1], max(earlier[2], later[2])
+
+
+@contextmanager
+def meanwhile(cluster, work):
+    """Do something once a task asks for it, and then let the task go on."""
+    HERE.update(asked=threading.Event(), done=threading.Event(), scheduler=cluster.scheduler)
+
+    def wait_and_work():
+        if HERE["asked"].wait(LONGEST):
+            work()
+        HERE["done"].set()
+
+    thread = threading.Thread(target=wait_and_work)
+    thread.start()
+    try:
+        yield
+    finally:
+        HERE["asked"].set()
+        thread.join()
+        HERE.clear()
+
+
+def test_workers_that_join_in_the_middle_of_a_pass_are_used(monkeypatch):
+    monkeypatch.setattr(workers, "_SECONDS_BETWEEN_COUNTS", 0.0)
+    rows = open_rows(np.zeros((300, 1)), y=None).cut(1)
+    with cluster_of(1) as (cluster, client):
+
+        def join():
+            cluster.scale(3)
+            client.wait_for_workers(3)
+
+        with meanwhile(cluster, join):
+            starts, who, _ = run_pass(rows, Seen(happens_at=5), PassSettings(1, 1, client))
+    assert starts == tuple(range(300))
+    assert len(who) == 3
+
+
+def test_all_workers_but_one_may_be_lost():
+    rows = open_rows(np.zeros((60, 1)), y=None).cut(1)
+    with cluster_of(4) as (cluster, client):
+
+        def lose():
+            at_work = next(iter(client.processing().items()))[0]
+            busy = {address for address, keys in client.processing().items() if keys} or {at_work}
+            kept = next(iter(busy))
+            for worker in list(cluster.workers.values()):
+                if worker.address != kept:
+                    cluster.sync(worker.close, executor_wait=False)
+
+        with meanwhile(cluster, lose):
+            starts, who, _ = run_pass(rows, Seen(happens_at=7), PassSettings(1, 1, client))
+    assert starts == tuple(range(60))
+    assert who
+
+
+@pytest.mark.parametrize("spans", [40, 400])
+def test_the_scheduler_knows_no_more_tasks_of_a_larger_store(spans):
+    rows = open_rows(np.zeros((spans, 1)), y=None).cut(1)
+    with cluster_of(2) as (cluster, client), meanwhile(cluster, lambda: None):
+        starts, _, known = run_pass(rows, Seen(), PassSettings(1, 1, client))
+    assert starts == tuple(range(spans))
+    # Two for each worker and the shared job; a few more whose results are on their way.
+    assert known <= 12

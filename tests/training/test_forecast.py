@@ -1,0 +1,89 @@
+"""What a fit of rows that are not there would take: sums of its stages, at rates that are remembered."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from streamgp import StreamGPClassifier
+from streamgp.cli import imagine
+from streamgp.cli.main import main
+from streamgp.data.imagined import imagined_rows
+from streamgp.settings import fit_settings
+from streamgp.training import rates as measuring
+from streamgp.training.fit_memory import plan_fit
+from streamgp.training.forecast import PASSES_BY_PARTS, Question, forecast
+from streamgp.training.rates import Rates, rates
+
+RATES = Rates(entry=1e-9, feature=1e-11, whitening=1e-11, moments=2e-11, latent=1e-10, byte=1e-9)
+SETTINGS = fit_settings(StreamGPClassifier(memory_budget="256MiB").get_params(deep=False), 0)
+LARGE = Question(rows=10**7, features=20, active=500, classes=3)
+
+
+def test_a_pass_is_reading_kernel_and_latent_values():
+    found = forecast(LARGE, SETTINGS, RATES)
+    a_row = 80 * 1e-9 + 500 * (1e-9 + 20 * 1e-11 + 3 * 1e-10)
+    assert found.pass_seconds == pytest.approx(10**7 * a_row)
+    assert (found.passes, found.rows_are_held) == (PASSES_BY_PARTS, False)
+    assert found.seconds == pytest.approx(sum(found.stages.values()))
+    assert found.stages["infer"] > 3 * found.pass_seconds
+    assert found.store_bytes == 10**7 * 81
+
+
+def test_rows_and_workers_have_their_share():
+    one, twice, many = (
+        forecast(question, SETTINGS, RATES)
+        for question in (LARGE, LARGE._replace(rows=2 * 10**7), LARGE._replace(workers=64))
+    )
+    assert twice.pass_seconds == pytest.approx(2 * one.pass_seconds)
+    assert many.pass_seconds == pytest.approx(one.pass_seconds / 64)
+    assert many.stages["learn"] == one.stages["learn"]  # done once, here
+
+
+def test_memory_is_that_of_the_plan_and_few_rows_are_held():
+    found = forecast(LARGE._replace(rows=20_000), SETTINGS, RATES)
+    assert found.rows_are_held
+    how = {"multiclass": "joint", "n_active": 500, "size_is_open": False, "method_is_open": False}
+    plan = plan_fit(imagined_rows(20_000, 20), replace(SETTINGS, **how), 3)
+    assert found.memory_bytes == pytest.approx(plan.total_bytes, rel=0.2)
+
+
+def test_rates_are_measured_once_and_again_where_asked_for(tmp_path, monkeypatch):
+    measured = []
+    monkeypatch.setattr(measuring, "_measured", lambda: measured.append(1) or RATES)
+    assert rates(tmp_path) == RATES
+    assert rates(tmp_path) == RATES
+    assert len(measured) == 1
+    rates(tmp_path, again=True)
+    assert len(measured) == 2
+    saved = json.loads((tmp_path / measuring.FILE).read_text())
+    (tmp_path / measuring.FILE).write_text(json.dumps({**saved, "machine": "another one"}))
+    rates(tmp_path)
+    assert len(measured) == 3
+
+
+def test_what_is_measured_is_positive(monkeypatch):
+    monkeypatch.setattr(measuring, "ROWS", 512)
+    monkeypatch.setattr(measuring, "INDUCING", 64)
+    assert all(value > 0.0 for name, value in vars(measuring._measured()).items() if name != "feature")
+
+
+def test_the_command_tells_it(monkeypatch, capsys):
+    monkeypatch.setattr(imagine, "rates", lambda again: RATES)
+    shape = ["--rows", "1e7", "--features", "20", "--active", "500", "--classes", "3", "--workers", "2"]
+    assert main(["plan", *shape, "--memory-budget", "256MiB", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    expected = forecast(LARGE._replace(workers=2), SETTINGS, RATES)
+    assert told["pass_seconds"] == expected.pass_seconds
+    assert main(["plan", *shape]) == 0
+    assert "the whole fit" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "wrong", [["--rows", "1e6"], [], ["--rows", "10", "--features", "2", "--classes", "1"]]
+)
+def test_what_is_missing_is_told(wrong, capsys):
+    assert main(["plan", *wrong]) == 2
+    assert "--" in capsys.readouterr().err

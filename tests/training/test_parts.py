@@ -1,0 +1,143 @@
+"""A mode by steps of the parts of a large store: near the mode of all rows in few passes, always the same."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import streamgp
+from streamgp.data import Span, open_rows
+from streamgp.errors import NumericsWarning
+from streamgp.persistence import CheckpointFolder
+from streamgp.settings import FITC
+from streamgp.training.infer import mode, parts
+from tests.training.test_fitc import same_bits
+from tests.training.test_joint import FIXED, sectors
+
+ROWS, SMALL = 12_000, {**FIXED, "n_active": 60, "memory_budget": "4MiB"}
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Parts of 240 rows, and a sample that leaves rows to others."""
+    monkeypatch.setattr(parts, "PART_ROWS", 200)
+    monkeypatch.setattr(mode, "SAMPLE_ROWS", 300)
+
+
+@pytest.fixture
+def sorted_store(make_store):
+    X, y = sectors(ROWS)
+    order = np.argsort(y, kind="stable")  # sorted by class: every part must come from all over the store
+    return make_store(X[order], y[order], chunk_rows=240)
+
+
+def of_mode(model):
+    return next(entry for entry in model.history_ if entry["stage"] == "infer: mode")
+
+
+def test_few_passes_lead_near_the_mode_of_all_rows(sorted_store, small_parts, monkeypatch):
+    new = sectors(4000, seed=1)
+    near = streamgp.fit_stream(sorted_store, inference=FITC(), **SMALL)
+    entry = of_mode(near)
+    assert entry["passes"] <= mode.PART_PASSES
+    assert entry["converged"]
+    assert entry["evaluations"] == entry["passes"] * 50
+    assert entry["log_posterior"] is None
+    monkeypatch.setattr(parts, "FEWEST_PARTS", 10**9)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumericsWarning)  # eighty passes may end just before the mode
+        exact = streamgp.fit_stream(sorted_store, inference=FITC(tolerance=1e-7, most_sweeps=80), **SMALL)
+    # The mode of the sample, from which it starts, has a loss a quarter larger than that of all rows.
+    assert near.evaluate_stream(new).log_loss < 1.1 * exact.evaluate_stream(new).log_loss
+
+
+def test_interrupted_in_a_pass_and_on_a_cluster_it_is_the_same_model(
+    sorted_store, small_parts, tmp_path, monkeypatch, cluster_client
+):
+    settings = {**SMALL, "inference": FITC(most_sweeps=1)}
+    with pytest.warns(NumericsWarning, match="the mode was not found"):
+        whole = streamgp.fit_stream(sorted_store, **settings)
+    saves = 0
+
+    def save(self, *arguments, original=CheckpointFolder.save):
+        nonlocal saves
+        original(self, *arguments)
+        saves += 1
+        if saves == 3:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CheckpointFolder, "save", save)
+        with pytest.raises(KeyboardInterrupt):
+            streamgp.fit_stream(sorted_store, checkpoint=tmp_path / "c", **settings)
+    for others in ({"checkpoint": tmp_path / "c"}, {"client": cluster_client}):
+        with pytest.warns(NumericsWarning, match="the mode was not found"):
+            same_bits(whole, streamgp.fit_stream(sorted_store, **others, **settings))
+
+
+def quadratic(generator, count):
+    """Parts that each pull to a place of their own; the mean of those is the minimum of all."""
+    places = generator.standard_normal((count, 3, 2))
+    places -= places.mean(axis=0)
+    spans = [[Span(number, number, number + 1)] for number in range(count)]
+    return spans, lambda weights, part: weights - places[part[0].number]
+
+
+def distance(at):
+    """From the minimum; the least loss is not zero, as little as that of rows is."""
+    return 10.0 + float(np.sum(at**2))
+
+
+def walked(spans, slope, loss, start, **given):
+    settings = {"most_passes": 6, "tolerance": 0.01, "is_late": lambda: False, "save": lambda walk: None}
+    walk = parts.Walk.begin(start, loss(start), loss(start))
+    order = lambda number: np.random.default_rng(number).permutation(len(spans))  # noqa: E731
+    return parts.walk_parts(
+        walk, spans, np.eye(3), slope, parts.Judge(loss, loss), order, **{**settings, **given}
+    )
+
+
+def test_the_mean_of_steps_is_nearer_than_the_steps(generator):
+    spans, slope = quadratic(generator, 100)
+    steps = []
+    walk, passes, converged = walked(
+        spans,
+        slope,
+        distance,
+        np.full((3, 2), 9.0),
+        save=lambda walk: steps.append(np.abs(walk.weights).max()),
+    )
+    assert converged
+    assert passes <= 6
+    # After the first pass, within which it comes near, and but for what the last one may have led back to.
+    assert np.abs(walk.best).max() < 0.1
+    assert 3 * np.abs(walk.best).max() < np.mean(steps[4:-1])
+
+
+def test_steps_that_are_too_long_are_halved(generator):
+    spans, slope = quadratic(generator, 64)
+    start = np.full((3, 2), 9.0)
+    walk, _, converged = walked(spans, lambda weights, part: 60.0 * slope(weights, part), distance, start)
+    assert converged
+    assert walk.length < 2 / 60
+    assert np.abs(walk.best).max() < 0.6
+
+
+def test_passes_that_lose_are_forgotten(generator):
+    spans, _ = quadratic(generator, 10)
+    start = np.ones((3, 2))
+    walk, passes, converged = walked(spans, lambda weights, part: -weights, distance, start)
+    np.testing.assert_array_equal(walk.best, start)
+    assert (passes, converged, walk.lost) == (2, True, 2)
+
+
+def test_parts_are_all_spans_each_from_all_over_the_store(monkeypatch):
+    monkeypatch.setattr(parts, "PART_ROWS", 10)
+    rows = open_rows(np.zeros((1000, 1)), y=None).cut(3)
+    found = parts.parts_of(rows, 4)
+    assert len(found) == 1000 // 16
+    assert sorted(span.number for part in found for span in part) == list(range(rows.n_spans))
+    assert all(part[-1].start > 700 and part[0].start < 300 for part in found)
+    assert parts.parts_of(rows, 100) == []
