@@ -8,9 +8,12 @@ import numpy as np
 
 from streamgp.arrays import FloatArray
 from streamgp.inference.inducing.posterior import InducingPosterior
-from streamgp.inference.local.divided import DividedBlock, divided_marginals, slopes
+from streamgp.inference.local.divided import DividedBlock, divided_bytes, divided_marginals, slopes
+from streamgp.inference.local.factor import factor_bytes
 from streamgp.inference.local.marginals import marginals_bytes
+from streamgp.inference.local.prior import prior_bytes
 from streamgp.inference.local.workspace import Workspace
+from streamgp.kernels import Kernel
 
 
 class Cavities(NamedTuple):
@@ -53,3 +56,10 @@ def cavities_bytes(rows: int, own: int, n_inducing: int) -> int:
     """Upper bound of the bytes of :func:`head_cavities` for a head of ``rows``, its factors not included."""
     wide, narrow = (marginals_bytes(count, n_inducing, 8) for count in (rows, own))
     return wide + narrow + 8 * own * (3 * n_inducing + rows)
+
+
+def left_out_bytes(kernel: Kernel, rows: int, own: int, n_inducing: int, n_features: int) -> int:
+    """Upper bound of the bytes of a task that leaves out the rows of a block, one after the other."""
+    priors = prior_bytes(kernel, rows, n_inducing, n_features) + 8 * own * own
+    factors = sum(factor_bytes(count) + divided_bytes(count, n_inducing) for count in (rows, own))
+    return priors + factors + cavities_bytes(rows, own, n_inducing)

@@ -13,17 +13,16 @@ from streamgp.arrays import Array, FloatArray, IntArray
 from streamgp.data import Standardizer
 from streamgp.inference.inducing.basis import Basis
 from streamgp.inference.inducing.posterior import InducingPosterior
-from streamgp.inference.local.cavities import cavities_bytes, head_cavities
+from streamgp.inference.local.cavities import head_cavities
 from streamgp.inference.local.combination import continuous_weights
 from streamgp.inference.local.divided import divide_block, divided_bytes
-from streamgp.inference.local.factor import factor_bytes
 from streamgp.inference.local.prediction import (
     head_bytes,
     predict_bytes,
     predict_residuals,
     residual_rows,
 )
-from streamgp.inference.local.prior import block_prior, first_rows, prior_bytes
+from streamgp.inference.local.prior import block_prior, first_rows
 from streamgp.inference.local.recent import LatentsInTurn, RecentHeads, WidenedHead, sites_of
 from streamgp.inference.local.workspace import Workspace
 from streamgp.inference.sites import Sites
@@ -295,10 +294,3 @@ def local_snapshot_bytes(kernel: Kernel, rows: int, n_inducing: int, n_features:
     matrices = (n_heads if n_heads <= MOST_HELD else 1) * 8 * (rows * rows + rows * n_inducing)
     head = head_bytes(kernel, rows, n_inducing, n_features) + matrices + divided_bytes(rows, n_inducing)
     return head + predict_bytes(kernel, ROWS_AT_ONCE, rows, n_inducing, n_features)
-
-
-def left_out_bytes(kernel: Kernel, rows: int, own: int, n_inducing: int, n_features: int) -> int:
-    """Upper bound of the bytes of a task that leaves out the rows of a block, one after the other."""
-    priors = prior_bytes(kernel, rows, n_inducing, n_features) + 8 * own * own
-    factors = sum(factor_bytes(count) + divided_bytes(count, n_inducing) for count in (rows, own))
-    return priors + factors + cavities_bytes(rows, own, n_inducing)
