@@ -13,7 +13,7 @@ from streamgp.arrays import Array, FloatArray, IntArray
 from streamgp.data import Standardizer
 from streamgp.inference.inducing.basis import Basis
 from streamgp.inference.inducing.posterior import InducingPosterior
-from streamgp.inference.local.cavities import head_cavities
+from streamgp.inference.local.cavities import Cavities, head_cavities
 from streamgp.inference.local.combination import continuous_weights
 from streamgp.inference.local.divided import divide_block, divided_bytes
 from streamgp.inference.local.prediction import (
@@ -186,7 +186,7 @@ class LocalSnapshot:
         """What a block's own rows are thought to be by all other rows."""
         (inputs, sites), room = self._rows(block), Workspace()
         prior, count = block_prior(self.basis, inputs), int(self.table.counts[block])
-        own, moments = first_rows(prior, count), []
+        own, moments = first_rows(prior, count), list[Cavities]()
         for head, posterior in enumerate(self.posteriors):
             found = sites_of(sites, head)
             alone = Sites(*(column[:count] for column in found))

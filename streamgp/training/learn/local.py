@@ -103,7 +103,7 @@ def _tried(
     """Families after a short course, and the best one with a common lengthscale; fewer when time is up.
 
     Two families of middle smoothness come first: if the smoother one is better the smoothest is next, else
-    the roughest. One half of the sample teaches, the other one judges: lengthscales for each feature fit what
+    the roughest; for real targets the other one too. One half of the sample teaches, the other one judges: lengthscales for each feature fit what
     they are learned from, and their evidence cannot tell whether they should.
     """
     median = float(np.median(_rbf_of(starts.default(problem)).lengthscale))
@@ -123,11 +123,11 @@ def _tried(
 
     trial(Matern52(1.0, per_feature))
     trial(Matern32(1.0, per_feature))
-    smooth, rough = (family(1.0, per_feature) for family in (RBF, Matern12))
-    first, last = (smooth, rough) if isinstance(_best(tried).learned.kernel, Matern52) else (rough, smooth)
-    trial(first)
+    smooth, rough = RBF(1.0, per_feature), Matern12(1.0, per_feature)
+    smoother_is_better = isinstance(_best(tried).learned.kernel, Matern52)
+    trial(smooth if smoother_is_better else rough)
     if is_gaussian(likelihoods):
-        trial(last)
+        trial(rough if smoother_is_better else smooth)
     if starts.per_feature and problem.n_features > 1:
         trial(type(_best(tried).learned.kernel)(1.0, median))  # type: ignore[call-arg]
     return tried
