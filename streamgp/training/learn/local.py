@@ -103,8 +103,9 @@ def _tried(
     """Families after a short course, and the best one with a common lengthscale; fewer when time is up.
 
     Two families of middle smoothness come first: if the smoother one is better the smoothest is next, else
-    the roughest; for real targets the other one too. One half of the sample teaches, the other one judges: lengthscales for each feature fit what
-    they are learned from, and their evidence cannot tell whether they should.
+    the roughest; for real targets the other one too. One half of the sample teaches, the other one judges:
+    lengthscales for each feature fit what they are learned from, and their evidence cannot tell whether they
+    should.
     """
     median = float(np.median(_rbf_of(starts.default(problem)).lengthscale))
     per_feature = (median,) * problem.n_features if starts.per_feature else median
