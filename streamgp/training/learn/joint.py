@@ -47,7 +47,11 @@ def climb_joint_evidence(residual: float) -> Stage:
             save,
             first_step=FIRST_STEP,
         )
-        told = {"log_evidence": None, "kernel": repr(draft.kernel), "rows": len(rows.features)}
+        told: dict[str, Any] = {
+            "log_evidence": None,
+            "kernel": repr(draft.kernel),
+            "rows": len(rows.features),
+        }
         if value >= REFUSED:  # no convergence, or no time: the kernel stays
             return draft, None, told
         told |= {"log_evidence": -value, "kernel": repr(found.kernel)}
