@@ -67,12 +67,14 @@ def drawn(arrays: Arrays, rows: int | None, generator: np.random.Generator) -> A
     return arrays | {name: arrays[name][chosen] for name in ("X", "y")}
 
 
-def write(out: Path, new: Path | None, rows: int | None, data: str | None, synthetic: bool) -> None:
-    """Write both files."""
+def write(
+    out: Path, new: Path | None, rows: int | None, data: str | None, synthetic: bool, share: float = NEW
+) -> None:
+    """Write both files; ``share`` of the rows go to the second."""
     generator = np.random.default_rng(0)
     found = made_up(rows or 20_000, generator) if synthetic else load("flights3m", data)
     table = flights(drawn(found, rows, generator), generator)
-    is_new = generator.random(len(table)) < (NEW if new is not None else 0.0)
+    is_new = generator.random(len(table)) < (share if new is not None else 0.0)
     pq.write_table(table.filter(pa.array(~is_new)), out, row_group_size=ROW_GROUP)
     if new is not None:
         pq.write_table(table.filter(pa.array(is_new)), new, row_group_size=ROW_GROUP)

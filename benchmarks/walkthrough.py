@@ -19,40 +19,19 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
+from pyarrow import parquet
 
-from benchmarks.datasets import load
+from benchmarks import make_flights
 
 PAGE = Path(__file__).parents[1] / "examples" / "walkthrough.md"
 NEW_ROWS = 1000
-LATE_MINUTES = 15
 
 
-def write_tables(folder: Path, rows: int, data: Path | None = None) -> None:
-    """``flights.parquet`` (at most so many flights) and ``new_flights.parquet`` (others, without the answer).
-
-    As tables are in practice: times are timestamps, airports strings, and some values are missing.
-    """
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    source = load("flights3m", data)
-    generator = np.random.default_rng(0)
-    chosen = np.sort(generator.permutation(len(source["y"]))[: rows + NEW_ROWS])
-    month, day, _, minute, distance, origin, destination = source["X"][chosen].astype(np.int64).T
-    months = np.datetime64("2000-12", "M") + month
-    departure = months.astype("datetime64[D]") + (day - 1) + minute.astype("timedelta64[m]")
-    codes = source["airport_codes"]
-    columns = {
-        "departure": pa.array(departure.astype("datetime64[s]")),
-        "distance": pa.array(distance.astype(float), mask=generator.random(len(chosen)) < 0.01),
-        "origin": pa.array(codes[origin]),
-        "destination": pa.array(codes[destination], mask=generator.random(len(chosen)) < 0.005),
-        "late": pa.array(source["y"][chosen] > LATE_MINUTES),
-    }
-    table, new = pa.table(columns), generator.permutation(len(chosen)) < NEW_ROWS
-    parquet.write_table(table.filter(pa.array(~new)), folder / "flights.parquet")
-    parquet.write_table(table.filter(pa.array(new)).drop(["late"]), folder / "new_flights.parquet")
+def write_tables(folder: Path, rows: int, data: str | None = None, *, synthetic: bool = False) -> None:
+    """``flights.parquet``, about so many flights, and ``new_flights.parquet``, others without the answer."""
+    out, new = folder / "flights.parquet", folder / "new_flights.parquet"
+    make_flights.write(out, new, rows, data, synthetic, NEW_ROWS / rows)
+    parquet.write_table(parquet.read_table(new).drop(["late"]), new)
 
 
 class Done(NamedTuple):
@@ -118,8 +97,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rows", type=int, default=3_000_000 - NEW_ROWS)
-    parser.add_argument("--data", type=Path, help="folder of the data sets")
+    parser.add_argument("--rows", type=int, default=3_000_000)
+    parser.add_argument("--data", help="folder of the data sets")
+    parser.add_argument("--synthetic", action="store_true", help="made-up flights")
     parser.add_argument("--write", action="store_true", help="write the transcript into the page")
     parser.add_argument("--program", type=Path, help="an installed streamgp (default: the sources here)")
     parser.add_argument("--folder", type=Path, help="an empty folder for the files, which stay there")
@@ -129,7 +109,7 @@ def main() -> None:
         options.folder.mkdir(parents=True)
     place = nullcontext(options.folder) if options.folder else tempfile.TemporaryDirectory()
     with place as folder:
-        write_tables(Path(folder), options.rows, options.data)
+        write_tables(Path(folder), options.rows, options.data, synthetic=options.synthetic)
         transcript = []
         for command in commands(page):
             done = run(command, Path(folder), options.program)

@@ -5,9 +5,9 @@
 
 ``workers``: scheduler and workers are processes of their own that talk over TCP, each worker with a memory
 limit; one pass of marginals, 1 and 2 of them with one thread each, beside as many threads of this process.
-``killed``: a fit of ``--passes`` passes on 2 workers, of which one is killed in each pass (a new one takes
-its place), beside the same fit undisturbed. ``many``: 64 workers of one thread and chunks of a few rows; how
-many tasks the scheduler knew at most, and the results that the client merged. ``latency``: zarr's store that
+``killed``: a fit of ``--passes`` sweeps on 2 workers, of which one is killed in each pass while two are there
+(a new one takes its place in some seconds), beside the same fit undisturbed. ``many``: 64 workers of one
+thread and chunks of a few rows; how many tasks the scheduler knew at most. ``latency``: zarr's store that
 delays every read; the pass beside waiting alone and computing alone. ``same_bits`` compares with threads.
 """
 
@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 from zarr.storage import LocalStore
 from zarr.testing.store import LatencyStore
 
@@ -34,6 +35,7 @@ from streamgp.data import open_rows
 from streamgp.data.synthetic import write_store
 from streamgp.kernels import RBF
 from streamgp.passes import Block, PassSettings, Reading, Visitor, run_pass
+from streamgp.passes.progress import Progress
 from streamgp.passes.run import MOST_TASKS
 from streamgp.settings import FITC
 
@@ -118,7 +120,7 @@ def killed(folder: Path, options: Options) -> Rows:
     path = folder / "fit.zarr"
     write_store(path, n_rows=options.fit_rows, n_features=10, chunk_rows=options.fit_rows // 40)
 
-    def fitted(client: Any = None) -> StreamGPClassifier:
+    def fitted(client: Any = None, progress: Any = False) -> StreamGPClassifier:
         return StreamGPClassifier(
             options.active,
             selection="random",
@@ -126,28 +128,28 @@ def killed(folder: Path, options: Options) -> Rows:
             kernel=RBF(4.0, 3.0),
             learn_hyperparameters=False,
             random_state=0,
-            progress=False,
+            progress=progress,
             client=client,
         ).fit_stream(path)
 
     here = fitted()
     rows = np.random.default_rng(0).standard_normal((100, here.n_features_in_))
     with processes(2) as (client, _):
+        fitted(client)  # every worker has compiled and imported what it needs
         begun = time.perf_counter()
         fitted(client)
         undisturbed = time.perf_counter() - begun
-        pause = undisturbed / (options.passes + 2)
-        with killing(client, pause) as kills:
-            begun = time.perf_counter()
-            there = fitted(client)
-            seconds = time.perf_counter() - begun
+        killer = Killer(undisturbed / (3 * options.passes + 9))
+        begun = time.perf_counter()
+        there = fitted(client, killer)
+        seconds = time.perf_counter() - begun
         same = np.array_equal(here.predict_proba(rows), there.set_params(client=None).predict_proba(rows))
     yield {
         "case": "killed",
         "rows": options.fit_rows,
         "workers": 2,
-        "passes": options.passes,
-        "kills": len(kills),
+        "passes": killer.passes,
+        "kills": killer.kills,
         "seconds": round(seconds, 1),
         "undisturbed_seconds": round(undisturbed, 1),
         "ratio": round(seconds / undisturbed, 2),
@@ -155,26 +157,33 @@ def killed(folder: Path, options: Options) -> Rows:
     }
 
 
-@contextmanager
-def killing(client: Any, pause: float) -> Iterator[list[int]]:
-    """Meanwhile one worker, the next in turn, is killed after every such pause; those who were."""
-    kills: list[int] = []
-    done = threading.Event()
+class Killer(Progress):
+    """Kills a worker in every pass, a third into it, where two are at work; counts passes and kills."""
 
-    def kill() -> None:
-        while not done.wait(pause):
-            with suppress(Exception):  # while workers come and go, one may not answer
-                pids = sorted(client.run(os.getpid, on_error="ignore").values())
-                os.kill(pids[len(kills) % len(pids)], signal.SIGKILL)
-                kills.append(1)
+    def __init__(self, pause: float) -> None:
+        super().__init__(False)
+        self.pause, self.kills, self.passes = pause, 0, 0
 
-    thread = threading.Thread(target=kill)
-    thread.start()
-    try:
-        yield kills
-    finally:
-        done.set()
-        thread.join()
+    @contextmanager
+    def passing(self, rows: int, label: str) -> Iterator[Callable[[int], None]]:
+        """As of any pass."""
+        self.passes += 1
+        timer = threading.Timer(self.pause, self._kill)
+        timer.start()
+        with super().passing(rows, label) as advance:
+            yield advance
+        timer.cancel()
+        timer.join()
+
+    def _kill(self) -> None:
+        found = psutil.Process().children(recursive=True)
+        with suppress(psutil.Error):  # while processes come and go
+            # A nanny starts its worker by multiprocessing; workers at work have had time for their imports.
+            spawned = [each for each in found if "spawn_main" in " ".join(each.cmdline())]
+            ready = sorted(each.pid for each in spawned if sum(each.cpu_times()[:2]) > 1.0)
+            if len(ready) > 1:
+                os.kill(ready[self.kills % len(ready)], signal.SIGKILL)
+                self.kills += 1
 
 
 def many(folder: Path, options: Options) -> Rows:
@@ -192,7 +201,7 @@ def many(folder: Path, options: Options) -> Rows:
         here = best_seconds(lambda run=run: run(2), 1)
         with (
             LocalCluster(
-                n_workers=MANY, threads_per_worker=1, processes=False, dashboard_address=None
+                n_workers=MANY, threads_per_worker=1, processes=False, memory_limit=0, dashboard_address=None
             ) as cluster,
             Client(cluster, set_as_default=False) as client,
         ):

@@ -18,11 +18,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import zarr
 
-from benchmarks.datasets import Arrays, load_arrays
+from benchmarks.datasets import Array, Arrays, load_arrays
 from benchmarks.harness import (
     SET,
     Options,
@@ -145,11 +146,7 @@ def nystroem(store: Path, options: Options) -> Row:
 
     features, sgd = made(min((0.35, 0.7), key=judged), points)
     for _ in range(options.epochs):
-        for begin in range(0, X.shape[0], X.chunks[0]):
-            end = min(begin + X.chunks[0], X.shape[0])
-            block = features.transform(X[begin:end].astype(np.float32) / 255)
-            mixed = generator.permutation(end - begin)
-            sgd.partial_fit(block[mixed], y[begin:end][mixed], classes)
+        _epoch(features, sgd, X, y, classes, generator)
     seconds = time.perf_counter() - begun
     return {
         "seconds": round(seconds, 1),
@@ -157,6 +154,16 @@ def nystroem(store: Path, options: Options) -> Row:
         "fit_mb": round((peak_bytes() - before) / 1e6),
         **scored(lambda test: sgd.predict_proba(features.transform(test.astype(np.float32) / 255)), options),
     }
+
+
+def _epoch(
+    features: Any, sgd: Any, X: zarr.Array, y: zarr.Array, classes: Array, generator: np.random.Generator
+) -> None:
+    for begin in range(0, X.shape[0], X.chunks[0]):
+        end = min(begin + X.chunks[0], X.shape[0])
+        block = features.transform(X[begin:end].astype(np.float32) / 255)
+        mixed = generator.permutation(end - begin)
+        sgd.partial_fit(block[mixed], y[begin:end][mixed], classes)
 
 
 METHODS = {"streamgp": ours, "Nystroem + SGD": nystroem}

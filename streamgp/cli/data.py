@@ -137,10 +137,10 @@ def _info(options: argparse.Namespace) -> None:
 
 def _table_info(path: str) -> tuple[dict[str, Any], list[str]]:
     require_pyarrow()
-    from streamgp.tables.sources import open_source  # only here: it needs pyarrow
+    from streamgp.tables.sources import is_text, open_source  # only here: it needs pyarrow
 
     source = open_source(path)
-    columns = {field.name: str(field.type) for field in source.schema}
+    columns = {field.name: "string" if is_text(field.type) else str(field.type) for field in source.schema}
     result = {"kind": "table", "rows": source.n_rows, "columns": columns}
     rows = [("column", "type"), *columns.items()]
     return result, [f"{path}: a table of {source.n_rows:,} rows", *table(rows)]
@@ -162,11 +162,12 @@ def _model_info(path: str) -> tuple[dict[str, Any], list[str]]:
         **{name: fact for name, fact in model.about_.items() if name != "plan"},
         "stages": by_stage(model.history_),
     }
-    sizes = {
-        name: format_size(result[name]) for name in ("memory_budget", "planned_memory") if name in result
-    }
-    times = {name: f"{result[name]:.1f}" for name in ("seconds", "pass_seconds") if name in result}
-    facts = _fact_lines({**result, **sizes, **times}, ("kind", "stages", "likelihood", "versions"))
+    shown: dict[str, Any] = dict(result)
+    for name in ("memory_budget", "planned_memory", "seconds", "pass_seconds"):
+        if name in result:
+            told = f"{result[name]:.1f}" if name.endswith("seconds") else format_size(result[name])
+            shown[name] = told
+    facts = _fact_lines(shown, ("kind", "stages", "likelihood", "versions"))
     return result, [*facts, "", *stage_table(result["stages"])]
 
 

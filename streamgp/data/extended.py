@@ -58,6 +58,11 @@ class ExtendedColumn:
         """That of the stored one."""
         return self.stored.chunk_rows
 
+    @property
+    def chunk_bytes(self) -> int:
+        """Those of the stored one."""
+        return self.stored.chunk_bytes
+
     def piece(self, start: int, stop: int) -> Any:
         """A piece of the stored one, of memory, or of both where one ends and the other begins."""
         end = self.stored.shape[0]

@@ -44,7 +44,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         """
         names = None
         if not is_lazy(X):
-            refuse_other_than_numbers(X, y)
+            refuse_other_than_numbers(X)
             X, y = _validated(self, X, y)
             names = getattr(self, "feature_names_in_", None)
         self._fit((X, y), "X", "y", sample_weight, names=names)
@@ -62,7 +62,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         """
         if no_label_of(self.likelihood) is not None:
             raise ParameterError("partial_fit is for rows with labels: leave the likelihood out, or use fit")
-        refuse_other_than_numbers(X, y)
+        refuse_other_than_numbers(X)
         X, y = validate_data(self, X, _unmasked(y), dtype="numeric", reset=not hasattr(self, "model_"))
         check_classification_targets(y)
         y = plain_labels(y)

@@ -33,11 +33,10 @@ def features_of(estimator: StreamGPEstimator, X: Any) -> Any:
     return validate_data(estimator, X, dtype="numeric", reset=False)
 
 
-def refuse_other_than_numbers(X: Any, y: Any = None) -> None:
+def refuse_other_than_numbers(X: Any) -> None:
     """Refuse what scikit-learn would convert without a word, or with one about something else."""
     refuse_unreadable(X, "X")
     refuse_raw_columns(X)
-    refuse_unreadable(y, "y")
 
 
 def lazily(estimator: StreamGPEstimator, X: Any) -> Any:

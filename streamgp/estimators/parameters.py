@@ -83,8 +83,8 @@ class StreamGPParameters(BaseEstimator):  # type: ignore[misc]
 
         - "constant": by the IVM's criterion on a sample, with sites held fixed in the inner loop. "hybrid":
           the same, with sites set anew before every search direction; "exact": at every evaluation.
-        - "evidence": by the evidence of a sample, seen through inducing inputs; of joint classes, where they
-          have variances, of all of them together.
+        - "evidence": by the evidence of a sample, seen through inducing inputs; of joint classes that have
+          variances, by the evidence of all of them together.
         - "passes": the same, and in the end by the evidence of all rows, in passes over them; only for
           "fitc".
         - True chooses: the evidence for "fitc", "pass" and "fpass" if there are at most 100 features (for

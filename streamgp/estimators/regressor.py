@@ -48,7 +48,7 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
         names = None
         if not is_lazy(X):
             y = plain_labels(y) if np.ma.is_masked(y) else y  # which refuses it
-            refuse_other_than_numbers(X, y)
+            refuse_other_than_numbers(X)
             X, y = validate_data(self, X, y, dtype="numeric", y_numeric=True)
             names = getattr(self, "feature_names_in_", None)
         self._fit((X, y), "X", "y", sample_weight, names=names)
@@ -63,7 +63,7 @@ class StreamGPRegressor(RegressorMixin, StreamGPEstimator):  # type: ignore[misc
         active set. After a ``fit`` in memory only its active rows are remembered. Rows of a store need no
         batches: ``fit_stream`` takes all of it.
         """
-        refuse_other_than_numbers(X, y)
+        refuse_other_than_numbers(X)
         reset = not hasattr(self, "model_")
         X, y = validate_data(self, X, y, dtype="numeric", y_numeric=True, reset=reset)
         return self._fit_partially(X, y, sample_weight)

@@ -68,7 +68,7 @@ def largest_effects(model: Any, rows: Array | None, known: FloatArray | None) ->
         found = sorted(found, key=lambda move: -weight[move.features])[:EFFECTS]
     elif len(found) > MOST_EFFECTS:
         return []
-    effects = [_effect(model, rows, move) for move in found]
+    effects = _effects(model, rows, found)
     return effects if known is not None else sorted(effects, key=lambda effect: -effect.reach)[:EFFECTS]
 
 
@@ -117,16 +117,29 @@ def _cycles(model: Any) -> dict[str, str]:
     return {f"{one['column']} {cycle}": cycle for one in dates for cycle in one["cycles"]}
 
 
-def _effect(model: Any, rows: FloatArray, move: Move) -> Effect:
-    """Predictions of all rows moved to each point, all else as it is."""
+def _effects(model: Any, rows: FloatArray, found: Sequence[Move]) -> list[Effect]:
+    """Predictions of all rows moved to each point, all else as it is; all moves in one call."""
+    if not found:
+        return []
+    stacked = [_moved(rows, move) for move in found]
+    classes = hasattr(model, "predict_proba")
+    every = np.concatenate(stacked)
+    table = model.predict_proba(every) if classes else model.predict(every)[:, None]
+    effects, ends = [], np.cumsum([len(part) for part in stacked])
+    for move, end, part in zip(found, ends, stacked, strict=True):
+        here = table[end - len(part) : end].reshape(len(move.grid), len(rows), -1)
+        of, column = "prediction", 0
+        if classes:
+            column = 1 if here.shape[2] == 2 else int(np.argmax(np.ptp(here.mean(axis=1), axis=0)))
+            of = f"p({model.classes_[column]})"
+        predicted = here[:, :, column]
+        band = np.quantile(predicted, [0.1, 0.9], axis=1)
+        effects.append(Effect(move, of, predicted.mean(axis=1), band))
+    return effects
+
+
+def _moved(rows: FloatArray, move: Move) -> FloatArray:
+    """All rows at each point of a move.  Shape: (points * rows, features)."""
     changed = np.repeat(rows[None], len(move.grid), axis=0)
     changed[:, :, list(move.features)] = move.values[:, None, :]
-    stacked = changed.reshape(-1, rows.shape[1])
-    of = "prediction"
-    if hasattr(model, "predict_proba"):
-        table = model.predict_proba(stacked).reshape(len(move.grid), len(rows), -1)
-        column = 1 if table.shape[2] == 2 else int(np.argmax(np.ptp(table.mean(axis=1), axis=0)))
-        of, predicted = f"p({model.classes_[column]})", table[:, :, column]
-    else:
-        predicted = model.predict(stacked).reshape(len(move.grid), len(rows))
-    return Effect(move, of, predicted.mean(axis=1), np.quantile(predicted, [0.1, 0.9], axis=1))
+    return changed.reshape(-1, rows.shape[1])

@@ -59,6 +59,8 @@ STYLE = {
     "figure.constrained_layout.use": True,
 }
 SIZE = (3.5, 2.9)
+LEAST_WRITTEN = 0.005
+"""Share of a true class below which no number is written among many classes."""
 FEWEST_GROUPED = 10
 """Rows of a group at least, of which a share is told."""
 FEWEST_KEPT = 50
@@ -162,7 +164,7 @@ def confusion(counts: Array, names: Sequence[str]) -> str:
         for row, column in np.argwhere(counts > 0):
             share = float(shares[row, column])
             _tile(axes, (column - 0.5, row - 0.5), 1, 0.6 * share)
-            if k <= 12:
+            if k <= 6 or (k <= 12 and share >= LEAST_WRITTEN):
                 text = f"{100 * share:.0f}" if k > 6 else f"{counts[row, column]:,}\n{100 * share:.1f} %"
                 axes.text(column, row, text, ha="center", va="center", fontsize=8 if k <= 6 else 6.5)
         axes.set(xlim=(-0.5, k - 0.5), ylim=(k - 0.5, -0.5), xlabel="predicted class", ylabel="true class")

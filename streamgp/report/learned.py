@@ -46,7 +46,7 @@ def features(model: Any, known: FloatArray | None, effects: Sequence[Effect], n_
     drawn += [
         Figure(
             figures.effect(effect.move, effect.middle, effect.band, effect.of),
-            f"Effect of {effect.move.name} on {effect.of}.",
+            f"Effect of {effect.move.axis} on {effect.of}.",
         )
         for effect in effects
     ]

@@ -145,7 +145,7 @@ def _confusion(score: ClassScore, labels: list[str]) -> list[Figure]:
     """The confusion matrix, where there are few enough classes to see it."""
     if len(labels) > MOST_CONFUSED:
         return []
-    told = "counts and shares" if len(labels) <= 6 else "per cent"
+    told = "counts and shares" if len(labels) <= 6 else "per cent where they round to 1 or more"
     caption = f"Confusion. Rows are true classes; shades are shares of a true class, numbers are {told}."
     return [Figure(figures.confusion(score.confusion, labels), caption)]
 

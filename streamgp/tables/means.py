@@ -6,6 +6,7 @@ import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -102,7 +103,7 @@ def merge_sums(earlier: dict[str, Sums], later: dict[str, Sums]) -> dict[str, Su
 
 def sums_bytes(sums: dict[str, Sums]) -> bytes:
     """Sums as an archive of arrays; columns by their place, as names may hold anything."""
-    arrays: dict[str, FloatArray] = {}
+    arrays: dict[str, Any] = {}
     for place, part in enumerate(sums.values()):
         arrays |= {f"counts{place}": part.counts, f"totals{place}": part.totals}
     file = io.BytesIO()

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from streamgp.data.imagined import imagined_rows
-from streamgp.inference.inducing.mode import held_bytes
+from streamgp.inference.inducing.held import held_bytes
 from streamgp.selection import Kmeans
 from streamgp.settings import FITC, FitSettings
 from streamgp.training.fit_memory import plan_fit
@@ -21,7 +21,7 @@ from streamgp.training.infer.parts import parts_of
 from streamgp.training.learn.judged import JUDGED_INDUCING, JUDGED_ROWS, MODE_STEPS, MOST_JUDGES
 from streamgp.training.rates import Rates
 
-JUDGED_KERNELS, VARIANCES_TRIED = 7, 3
+JUDGED_KERNELS, VARIANCES_TRIED = 7, 6
 """Kernels that held-out rows judge, as fits of digits and of generated data did, and variances for each."""
 PASSES_BY_PARTS, PASSES_OF_A_STORE, HELD_EVALUATIONS = 3, 40, 60
 SUMMARY = 3.0
@@ -68,10 +68,17 @@ class Forecast:
 
 def forecast(question: Question, settings: FitSettings, rates: Rates) -> Forecast:
     """The cost of a fit; nothing is read."""
-    how: dict[str, Any] = {"selection": Kmeans(), "inference": FITC(), "multiclass": "joint", "scratch": None}
-    size = {"n_active": question.active, "size_is_open": False, "method_is_open": False}
+    how: dict[str, Any] = {
+        "selection": Kmeans(),
+        "inference": FITC(),
+        "multiclass": "joint",
+        "scratch": None,
+        "n_active": question.active,
+        "size_is_open": False,
+        "method_is_open": False,
+    }
     rows = imagined_rows(question.rows, question.features, question.dtype)
-    plan = plan_fit(rows, replace(settings, **how, **size), question.functions)
+    plan = plan_fit(rows, replace(settings, **how), question.functions)
     reading, cores = rows.feature_bytes() * rates.byte, question.workers * question.threads
     held = plan.free_bytes // held_bytes(1, question.active, 4) >= question.rows
     by_parts = bool(parts_of(rows.cut(plan.span_rows), question.active))

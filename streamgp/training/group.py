@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -152,13 +153,15 @@ def _write_blocks(problem: Problem, own: Grouping) -> BlockTable:
     """The block store from the runs, which are removed."""
     assert problem.scratch is not None
     assert own.counted is not None
+    runs = problem.scratch.runs
+    if not runs.exists():  # a fit was killed when it had removed them, and had not noted yet that it did
+        _write_runs(problem, own)
     counts = own.counted.own
     cuts, centre_of = _blocks_of_centres(counts, problem.plan.block_sizes.most)
     table = _table(problem, own, np.diff(cuts), centre_of)
     features = problem.prepared.rows.features
     store = create_blocks(problem.scratch.blocks, table, problem.n_features, features.dtype, problem.n_heads)
     firsts = np.cumsum(counts) - counts
-    runs = problem.scratch.runs
     shared = Collect(runs, store, table, cuts, centre_of, firsts, own.counted.runs)
     run_tasks(
         collect_group,
@@ -169,8 +172,16 @@ def _write_blocks(problem: Problem, own: Grouping) -> BlockTable:
         lengths=[table.group_rows] * table.n_groups,
         label="blocks",
     )
-    shutil.rmtree(problem.scratch.runs, ignore_errors=True)
+    _remove_at_once(runs)
     return table
+
+
+def _remove_at_once(folder: Path) -> None:
+    """Remove a folder so that at any moment all of it is there under its name, or nothing."""
+    removed = folder.with_name(f"{folder.name}-removed")
+    shutil.rmtree(removed, ignore_errors=True)
+    folder.rename(removed)
+    shutil.rmtree(removed, ignore_errors=True)
 
 
 def _blocks_of_centres(counts: IntArray, most: int) -> tuple[IntArray, IntArray]:

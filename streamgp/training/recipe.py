@@ -180,6 +180,11 @@ def _with_active_set(choices: Choices) -> Recipe:
     )
 
 
+def _first_means(choices: Choices) -> Recipe:
+    # Rows that are made of others have no place in the store, where first sites are kept.
+    return (find_first_means(),) if choices.means_first and not choices.inference.virtual_rows else ()
+
+
 def _sweep(choices: Choices) -> Stage:
     sweeps = sweep_all_rows(choices.inference)
     return over_extra_rows(choices.selection.virtual, sweeps) if choices.inference.virtual_rows else sweeps
@@ -192,7 +197,7 @@ def _over_all_rows(choices: Choices) -> Recipe:
         *_select(choices),
         *AFTER_INDUCING.get(choices.learning, _nothing)(choices),
         choose_approximation(inference, refit=choices.learning != "none"),
-        *((find_first_means(),) if choices.means_first else ()),
+        *_first_means(choices),
         _sweep(choices),
         *_combine(choices),
     )

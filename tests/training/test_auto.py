@@ -160,7 +160,7 @@ def test_a_tie_is_tried_again_where_there_are_more_rows(generator, monkeypatch, 
     assert tried == pytest.approx(sizes, rel=0.05)
     # In a store of many more rows the lower loss wins; else the simpler of two that are as good.
     assert ties == [0.0 if 8 * size <= rows else 1.0 for size in tried]
-    assert model.history_[0]["seconds"] == len(sizes)
+    assert model.history_[0]["seconds"] >= len(sizes)  # those of all trials, and of drawing their rows
 
 
 @pytest.mark.parametrize(("worse", "expected"), [(0.001, "local blocks"), (0.1, "inducing inputs")])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import shutil
 import subprocess
 import sys
 import time
@@ -23,7 +24,7 @@ from streamgp.inference.local.snapshot import LocalSnapshot
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Gaussian, Poisson, Probit, StudentT
 from streamgp.settings import Local, fit_settings
-from streamgp.training import plan
+from streamgp.training import group, plan
 from streamgp.training.fit_memory import plan_fit
 from tests.reference import fitc_dense, kernels_dense, pic_dense
 
@@ -308,6 +309,30 @@ def test_killed_and_resumed_is_the_same_model(tmp_path):
     assert start("broken").wait() == 0
     one, other = (streamgp.load(tmp_path / name / "model.zip") for name in ("whole", "broken"))
     same_bits(one, other)
+
+
+@pytest.mark.parametrize("removed", ["nothing", "some", "all"])
+def test_killed_while_runs_are_removed_and_resumed_is_the_same_model(rows, tmp_path, monkeypatch, removed):
+    X, y = rows
+    settings = {**PLAIN, "inference": Local(60)}
+    whole = StreamGPRegressor(15, **settings).fit(X, y)
+    really = shutil.rmtree
+
+    def killed(path, **options):
+        if "runs" not in path.name or not path.exists():
+            return really(path, **options)
+        if removed == "some":
+            next(path.rglob("features.npy")).unlink()
+        elif removed == "all":
+            really(path)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(group.shutil, "rmtree", killed)
+        with pytest.raises(KeyboardInterrupt):
+            StreamGPRegressor(15, **settings, checkpoint=tmp_path / "c").fit(X, y)
+    same_bits(StreamGPRegressor(15, **settings, checkpoint=tmp_path / "c").fit(X, y), whole)
+    assert not list(tmp_path.rglob("runs*"))
 
 
 def test_a_finished_fit_is_found_finished(rows, tmp_path):
