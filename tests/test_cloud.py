@@ -35,7 +35,7 @@ for settings in ({"selection": "ivm"}, {"selection": "kmeans", "inference": "fit
     wanted = StreamGPClassifier(**quick, **settings).fit_stream(folder)
     same_model(StreamGPClassifier(**quick, **settings).fit_stream(url), wanted)
     with (
-        LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=1, processes=False, dashboard_address="127.0.0.1:0") as cluster,
         Client(cluster, set_as_default=False) as client,
     ):
         there = StreamGPClassifier(**quick, **settings, client=client).fit_stream(url)

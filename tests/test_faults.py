@@ -170,7 +170,7 @@ def test_workers_that_are_killed_in_any_pass_do_not_change_the_model(store):
     settings = {**QUICK, "inference": "fitc"}
     expected = StreamGPClassifier(**settings).fit_stream(store)
     cluster = LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0", host="127.0.0.1"
     )
     with cluster, Client(cluster, set_as_default=False) as client:
         finished, kills = threading.Event(), []
@@ -199,7 +199,7 @@ def test_a_worker_that_dies_while_it_is_set_up_is_not_a_lost_scheduler(store, mo
     from distributed import Client, LocalCluster
     from distributed.comm import CommClosedError
 
-    here = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    here = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": "127.0.0.1:0"}
     with LocalCluster(**here) as cluster, Client(cluster, set_as_default=False) as client:
         whole, told = cluster.scheduler.broadcast, []
 
@@ -225,7 +225,7 @@ def test_a_worker_that_dies_while_it_is_set_up_is_not_a_lost_scheduler(store, mo
 def test_a_scheduler_that_is_lost_is_told_and_the_fit_goes_on_with_another(store, tmp_path, monkeypatch):
     from distributed import Client, LocalCluster
 
-    here = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    here = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": "127.0.0.1:0"}
     settings = {**QUICK, "inference": "fitc", "checkpoint": tmp_path / "steps"}
     expected = StreamGPClassifier(**{**settings, "checkpoint": None}).fit_stream(store)
     lost = LocalCluster(**here)

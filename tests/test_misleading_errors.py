@@ -154,7 +154,7 @@ def client():
     """A real client, of a scheduler and a worker in this process."""
     from distributed import Client, LocalCluster
 
-    here = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    here = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": "127.0.0.1:0"}
     with LocalCluster(**here) as cluster, Client(cluster, set_as_default=False) as connected:
         yield connected
 

@@ -20,7 +20,9 @@ import asyncio, sys
 from distributed import Scheduler
 
 async def main():
-    async with Scheduler(host="127.0.0.1", port=int(sys.argv[1]), dashboard=False) as scheduler:
+    port = int(sys.argv[1])
+    where = {"host": "127.0.0.1", "port": port, "dashboard": False, "dashboard_address": "127.0.0.1:0"}
+    async with Scheduler(**where) as scheduler:
         print("up", flush=True)
         await scheduler.finished()
 

@@ -58,7 +58,7 @@ def sweep_row(b: int, m: int, dtype: type, options: Options) -> Row:
     basis = make_basis(RBF(10.0, float(np.sqrt(p))), generator.standard_normal((m, p)))
     prior, posterior, sites = block_prior(basis, X), prior_posterior(m), flat_sites(b)
     for _ in range(SWEEPS):
-        sites, _, sums = sweep_block(prior, posterior, y, Probit(), sites, DAMPING)
+        sites, _, sums, _ = sweep_block(prior, posterior, y, Probit(), sites, DAMPING)
         posterior = sums.sums.posterior()
     streaming, head = posterior.astype(dtype), block_head(basis, posterior, X, sites)
     rooms = (Workspace(), Workspace())

@@ -38,7 +38,7 @@ POINTS: dict[str, tuple[Any, str, int]] = {
     "in a sweep, sites not written": (SiteSweep, "finish", 2),
     "a step written, not pointed to": (checkpoints, "replace_text", 2),
     "pointed to, older steps not removed": (checkpoints, "_steps", 4),
-    "a step half written": (atomic, "_flush_tree", 5),
+    "a step half written": (atomic, "flush_tree", 5),
     "a model written, not renamed": (atomic, "flush", -1),
     "predictions half written": (PredictionWriter, "finish", 3),
     "predictions written, not renamed": (Path, "rename", 1),

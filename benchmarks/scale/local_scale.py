@@ -1,13 +1,18 @@
 """Local blocks on a teacher of known Bayes error: error, time, memory and disk against the number of rows.
 
     python -m benchmarks.scale.local_scale --rows 100000 1000000
-    python -m benchmarks.scale.local_scale --rows 10000000 --memory-budget 2GiB --folder scratch
+    python -m benchmarks.scale.local_scale --rows 10000000 --memory-budget 2GiB --folder teacher
     python -m benchmarks.scale.local_scale --rows 100000 --peers
 
+With ``--folder`` an interrupted run goes on where it stopped when the same command is given again: stores,
+checkpoint and scratch folder stay there until their row is printed. ``stage_seconds`` are those of all
+stages, of earlier runs too; ``seconds`` and ``cpu_seconds`` those of the last one.
+
 Stores of ``benchmarks.scale.make_teacher``, 8 features, two classes; every fit in a process of its own, after
-a tiny one that compiles. ``disk_bytes`` is the most that lay in the scratch folder, looked at twice a second;
-``planned_bytes`` what the plan said. ``--peers``: a linear model and 500 Nystroem features (the best of three
-widths by the test rows, which flatters it) with logistic regression on at most 100,000 rows.
+a tiny one that compiles. ``disk_bytes`` is the most that lay in the scratch folder, looked at twice a second,
+``planned_bytes`` what the plan said, ``disk_share`` the one by the other. ``--peers``: a linear model and 500
+Nystroem features (the best of three widths by the test rows, which flatters it) with logistic regression on
+at most 100,000 rows.
 """
 
 import shutil
@@ -56,7 +61,7 @@ def watched(folder: Path) -> Iterator[list[int]]:
         thread.join()
 
 
-def fit_row(stores: Stores, folder: Path, options: Options) -> Row:
+def fit_row(stores: Stores, folder: Path, checkpoint: Path | None, options: Options) -> Row:
     """In a process of its own: one fit, and its scores on new rows."""
     block_rows = options.block_rows or "auto"
     model = StreamGPClassifier(
@@ -65,6 +70,7 @@ def fit_row(stores: Stores, folder: Path, options: Options) -> Row:
         memory_budget=options.memory_budget,
         random_state=options.seed,
         scratch=folder,
+        checkpoint=checkpoint,
     )
     planned = plan_fit(open_rows(stores.train), fit_settings(model.get_params(deep=False), 0))
     begun = time.process_time()
@@ -73,8 +79,11 @@ def fit_row(stores: Stores, folder: Path, options: Options) -> Row:
     return {
         **row,
         "cpu_seconds": round(time.process_time() - begun, 1),
+        "stage_seconds": round(sum(entry["seconds"] for entry in model.history_), 1),
+        "peak_mb": round(row["peak_bytes"] / 1e6),
         "disk_bytes": most[0],
         "planned_bytes": planned.scratch_bytes,
+        "disk_share": round(most[0] / planned.scratch_bytes, 3),
         "stages": [[entry["stage"], round(entry["seconds"], 1)] for entry in model.history_],
     }
 
@@ -94,30 +103,41 @@ def peer_rows(stores: Stores) -> Rows:
         yield {"method": name, "rows": rows, "error_percent": round(100 * float(min(errors)), 3)}
 
 
+@contextmanager
+def working_folder(chosen: str | None) -> Iterator[Path]:
+    """The folder that was asked for, which stays, or one that is removed in the end."""
+    if chosen is not None:
+        Path(chosen).mkdir(parents=True, exist_ok=True)
+        yield Path(chosen)
+        return
+    with tempfile.TemporaryDirectory(prefix="streamgp-bench-") as name:
+        yield Path(name)
+
+
 def rows(options: Options) -> Rows:
     teacher = Teacher(noise=options.noise)
-    with tempfile.TemporaryDirectory(prefix="streamgp-bench-", dir=options.folder) as name:
-        folder = Path(name)
-        stores = Stores(folder / "train.zarr", folder / "test.zarr")
-        found = write_teacher(stores.test, teacher, options.test_rows, TEST_START)
+    with working_folder(options.folder) as folder:
+        test = folder / f"test-{options.test_rows}.zarr"
+        found = write_teacher(test, teacher, options.test_rows, TEST_START)
         bayes = {
             "bayes_percent": round(100 * found["bayes_error"], 3),
             "bayes_log_loss": round(found["bayes_log_loss"], 4),
         }
         for n_rows in sorted(options.rows):
-            write_teacher(stores.train, teacher, n_rows)
-            scratch = folder / "scratch"
-            scratch.mkdir()
-            row = in_own_process(fit_row, stores, scratch, options)
+            own = folder / f"fit-{n_rows}"
+            (own / "scratch").mkdir(parents=True, exist_ok=True)
+            stores = Stores(own / "train.zarr", test)
+            write_teacher(stores.train, teacher, n_rows)  # chunks that are there stay
+            checkpoint = None if options.folder is None else own / "checkpoint"
+            row = in_own_process(fit_row, stores, own / "scratch", checkpoint, options)
             yield {"method": "local blocks", **row, **bayes}
             if options.peers:
                 yield from ({**row, **bayes} for row in peer_rows(stores))
-            for path in (stores.train, scratch):
-                shutil.rmtree(path)
+            shutil.rmtree(own)
 
 
 OPTIONS = (
-    option("--folder", None, "where the stores and the scratch folder are written"),
+    option("--folder", None, "where everything is kept until its row is printed"),
     option("--peers", False, "a linear model and Nystroem features too"),
     option("--block-rows", None, "rows of a block", type=int),
     *defaults(rows=[100_000, 1_000_000], inducing=300, neighbours=2, noise=0.25),

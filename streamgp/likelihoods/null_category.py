@@ -36,7 +36,7 @@ class NullCategory(Likelihood):
     Examples
     --------
     >>> NullCategory(width=2.0).tilted_moments([0.0], [0.5], [1.0]).log_z_slope.round(4).tolist()
-    [0.301]
+    [0.206]
     """
 
     width: float = 2.0

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.arrays import Array, FloatArray, IntArray
+from streamgp.arrays import FloatArray, IntArray
 from streamgp.inference.damping import Damped
 from streamgp.inference.inducing.basis import Basis, make_basis
 from streamgp.inference.inducing.heads import RowWeights
@@ -32,6 +32,9 @@ MEMORY_SHARE = 16
 
 MOST_STEP = 0.7
 """Of sites towards those that match: sites of a block move at once, and larger steps swing about the end."""
+
+STRAIGHT = 5.0
+"""Times the tolerance: the share of a variance below which what a site takes of it is left out."""
 
 record(Damped)
 
@@ -161,7 +164,8 @@ def _left_out_block(snapshot: LocalSnapshot, block: int) -> list[LeftOutRows]:
     return [LeftOutRows(numbers, targets, mean, variance)]
 
 
-def _weights(problem: Problem, numbers: Any) -> PlacedWeights:
+def placed_weights(problem: Problem, numbers: Any) -> PlacedWeights:
+    """The weights of a fit by place; none where all rows count once."""
     own = problem.weights
     return PlacedWeights(None if own.by_class is None and own.by_row is None else own, numbers)
 
@@ -202,8 +206,9 @@ def _swept(
         likelihoods,
         problem.prepared.targets,
         {head: min(sweeps.progress[head].step, MOST_STEP) for head in moving},
-        _weights(problem, store.arrays["numbers"]),
+        placed_weights(problem, store.arrays["numbers"]),
         sweeps.table,
+        STRAIGHT * tolerance if problem.is_classification else 0.0,
     )
     rows = store.own_rows(sweeps.table)
     old = problem.scratch.read(sweeps.generation)
@@ -232,7 +237,7 @@ def _swept(
 
 def _exact_pass(problem: Problem, basis: Basis, likelihood: Gaussian, sweeps: LocalSweeps) -> LocalSweeps:
     store = block_store(problem)
-    weights = _weights(problem, store.arrays["numbers"])
+    weights = placed_weights(problem, store.arrays["numbers"])
     step = LocalExact(basis, likelihood, weights, sweeps.table, np.dtype(sweeps.precision))
     [part] = _sums(problem, sweeps, store, SiteSweep(step, merge_local), 1)
     done = replace(
@@ -252,75 +257,3 @@ def _sums(
     reading = replace(problem.prepared.reading(np.float64), targets=None)  # they are encoded already
     _, sums = run_pass(rows, visitor, settings, reading=reading, label=f"sweep {number}")
     return list(sums)
-
-
-class _Final(NamedTuple):
-    """What the tasks share that write final sites; ``swept`` None: those of Gaussian noise."""
-
-    store: BlockStore
-    table: BlockTable
-    weights: RowWeights | None
-    swept: Any
-    noise: float
-    n_heads: int
-
-
-def write_final_sites(problem: Problem, draft: Draft, sweeps: LocalSweeps) -> None:
-    """Sites times weights of all rows, those of halos too: what predictions need."""
-    assert problem.scratch is not None
-    store, table, likelihood = block_store(problem), sweeps.table, draft.likelihoods[0]
-    gaussian = isinstance(likelihood, Gaussian)
-    shared = _Final(
-        store,
-        table,
-        _weights(problem, None).weights,
-        None if gaussian else problem.scratch.read(sweeps.generation),
-        likelihood.noise if isinstance(likelihood, Gaussian) else 1.0,
-        problem.n_heads,
-    )
-    run_tasks(
-        _write_group,
-        shared,
-        ((group,) for group in range(table.n_groups)),
-        lambda earlier, later: earlier + later,
-        problem.pass_settings,
-        lengths=[table.group_rows] * table.n_groups,
-        label="final sites",
-    )
-
-
-def _write_group(shared: _Final, group: int) -> int:
-    table, store, size = shared.table, shared.store, shared.table.group_rows
-    start = group * size
-    blocks = table.blocks_of(group)
-    for prefix, starts, counts in (
-        ("", table.starts, table.counts),
-        ("halo_", table.halo_starts, table.halo_counts),
-    ):
-        out = np.zeros((size, shared.n_heads, 2))
-        for block in blocks:
-            first, count = int(starts[block]), int(counts[block])
-            targets = store.read(prefix + "targets", first, count)
-            if shared.swept is None:
-                sites = np.stack([np.ones(count), targets], axis=1)[:, None] / shared.noise
-            elif prefix:
-                sites = _gathered(shared.swept, store.read("halo_homes", first, count), size)
-            else:
-                sites = np.asarray(shared.swept[first : first + count])[:, :, :2]
-            if shared.weights is not None:
-                numbers = store.read(prefix + "numbers", first, count)
-                sites = sites * shared.weights.of_rows(numbers, targets)[:, None, None]
-            out[first - start : first - start + count] = sites
-        store.arrays[prefix + "sites"][start : start + size] = out
-    return len(blocks)
-
-
-def _gathered(swept: Any, homes: IntArray, size: int) -> Array:
-    """Sites at scattered places, read group by group."""
-    found = np.empty((len(homes), *swept.shape[1:2], 2))
-    groups = homes // size
-    for group in np.unique(groups).tolist():
-        inside = groups == group
-        whole = np.asarray(swept[group * size : (group + 1) * size])
-        found[inside] = whole[homes[inside] - group * size, :, :2]
-    return found

@@ -149,8 +149,10 @@ def test_steps_stay_within_their_stated_bytes(dtype, flat):
     kernel, likelihood = RBF(2.0, (1.0,) * p), Probit()
     basis = make_basis(kernel, generator.standard_normal((m, p)))
     prior, posterior, sites = block_prior(basis, X), prior_posterior(m), flat_sites(b)
-    if not flat:
-        sites, _, sums = sweep_block(prior, posterior, y, likelihood, sites, 0.8)
+    if flat:  # all rows in the factor, none of which says anything
+        sites = sites._replace(precision=np.full(b, 1e-12))
+    else:
+        sites, _, sums, _ = sweep_block(prior, posterior, y, likelihood, sites, 0.8)
         posterior = sums.sums.posterior()
     streaming = posterior.astype(dtype)
     itemsize = np.dtype(dtype).itemsize

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 from streamgp.inference import Sites
 from streamgp.inference.inducing.basis import make_basis
 from streamgp.inference.inducing.posterior import head_from_posterior, posterior_from_moments
+from streamgp.inference.local.cavities import head_cavities
 from streamgp.inference.local.combination import combine, continuous_weights
+from streamgp.inference.local.divided import divide_block
 from streamgp.inference.local.factor import block_moments, factor_block
-from streamgp.inference.local.marginals import head_cavities
 from streamgp.inference.local.prediction import block_head, joined, latent_head, predict_block, predict_means
 from streamgp.inference.local.prior import block_prior, first_rows
 from streamgp.inference.local.workspace import Workspace
@@ -60,7 +61,7 @@ def test_a_head_needs_no_marginals_of_its_own_rows(fitted):
     basis, posterior, sites, X, _, groups = fitted
     for rows in members(groups):
         head = block_head(basis, posterior, X[rows], part(sites, rows))
-        latent = latent_head(head.factor, posterior)
+        latent = latent_head(divide_block(head.factor.prior, head.factor.sites), posterior)
         agree(latent.solved_features, head.marginals.solved_features, 1e-10)
         agree(latent.dual_weights, head.marginals.dual_weights, 1e-10)
 
@@ -103,7 +104,7 @@ def test_rows_left_out_are_those_of_a_model_without_them(fitted, share):
     prior = block_prior(basis, X[rows])
     own = first_rows(prior, len(first))
     found = head_cavities(
-        factor_block(prior, part(sites, rows)), factor_block(own, part(sites, first)), posterior, Workspace()
+        divide_block(prior, part(sites, rows)), divide_block(own, part(sites, first)), posterior, Workspace()
     )
     for place in (0, 2, 3, len(first) - 1):
         without = Sites(*(np.where(np.arange(len(X)) == rows[place], 0.0, column) for column in sites))

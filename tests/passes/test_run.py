@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pickle
+import threading
+import time
 from dataclasses import dataclass
 
 import dask
@@ -112,6 +114,32 @@ def test_however_many_spans_there_are_tasks_are_few_and_keep_the_order(n_rows, s
             assert sum(entry[1] for entry in transcript) == n_rows
             assert len(tasks) <= most
             tasks.clear()
+
+
+AT_WORK = {"now": 0, "most": 0, "lock": threading.Lock()}
+
+
+@dataclass(frozen=True)
+class Crowd(Transcript):
+    """Counts how many blocks are visited at the same time."""
+
+    def visit(self, block: Block) -> tuple:
+        with AT_WORK["lock"]:
+            AT_WORK["now"] += 1
+            AT_WORK["most"] = max(AT_WORK["most"], AT_WORK["now"])
+        time.sleep(0.001)
+        with AT_WORK["lock"]:
+            AT_WORK["now"] -= 1
+        return super().visit(block)
+
+
+@pytest.mark.parametrize("ahead", [0, 1, 6])
+def test_those_who_read_ahead_do_not_compute(ahead):
+    AT_WORK["most"] = 0
+    rows = open_rows(np.arange(200.0)[:, None], y=None).cut(2)
+    transcript = run_pass(rows, Crowd(), PassSettings(1, 2, read_ahead=ahead))
+    assert [entry[0] for entry in transcript] == list(range(200))
+    assert AT_WORK["most"] <= 2
 
 
 def test_what_tasks_merge_has_the_same_bits_everywhere(generator, make_store, cluster_client, monkeypatch):

@@ -21,7 +21,7 @@ LONGEST = 60.0
 def cluster_of(n_workers):
     from distributed import Client, LocalCluster
 
-    local = {"threads_per_worker": 1, "processes": False, "dashboard_address": None}
+    local = {"threads_per_worker": 1, "processes": False, "dashboard_address": "127.0.0.1:0"}
     with (
         LocalCluster(n_workers=n_workers, **local) as cluster,
         Client(cluster, set_as_default=False) as client,

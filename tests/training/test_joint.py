@@ -11,16 +11,12 @@ from scipy.optimize import minimize
 import streamgp
 from streamgp.data import ClassTargets
 from streamgp.errors import BudgetError, NumericsWarning, ParameterError
-from streamgp.inference.inducing.basis import Approximation, make_basis, whiten
-from streamgp.inference.inducing.heads import RowWeights
-from streamgp.inference.inducing.joint import JointSweep, PartialSweep
+from streamgp.inference.inducing.basis import make_basis, whiten
 from streamgp.inference.inducing.mode import PointTerms
-from streamgp.inference.inducing.posterior import prior_posterior
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Logit, MultivariateProbit, Probit, Softmax
 from streamgp.persistence import CheckpointFolder
 from streamgp.settings import FITC
-from streamgp.training.infer import joint as joint_sweeps
 from tests.reference.joint_ep_dense import joint_ep
 from tests.training.test_fitc import same_bits
 
@@ -93,7 +89,8 @@ def test_a_hundred_classes_are_planned_and_fitted(make_store):
 
 def test_rows_are_held_where_they_fit_and_else_read_again(make_store):
     X, y = sectors(6000)
-    few = {**FIXED, "n_active": 40, "validation": False, "precision": "float64"}
+    # What is left for rows depends on how many tasks run side by side, and so on the machine's cores.
+    few = {**FIXED, "n_active": 40, "validation": False, "precision": "float64", "n_jobs": 1}
     streamed, held, whole = (
         streamgp.fit_stream(make_store(X, y, chunk_rows=500), memory_budget=budget, **few)
         for budget in ("4MiB", "5MiB", "1GiB")
@@ -323,50 +320,3 @@ def test_heads_of_one_class_each_are_combined_as_far_as_held_out_rows_gain(tmp_p
     assert bool(predictive.combination) == (how["selection"] == "ivm")
     again.model_ = replace(again.model_, predictive=replace(predictive, combination=()))
     assert score.log_loss <= again.evaluate_stream(new).log_loss
-
-
-def test_a_sweep_of_rows_that_matter_changes_moments_as_a_sweep_of_all_rows_does():
-    X, y = sectors(300, classes=3)
-    basis, generator = make_basis(RBF(9.0, 1.0), X[:12]), np.random.default_rng(1)
-    sites = np.abs(generator.standard_normal((300, 3, 2)))
-    sites[::3, :, 0] *= 1e-5
-    weights = RowWeights(np.arange(5), by_row=generator.uniform(0.5, 2.0, 300))
-    posteriors = (prior_posterior(12),) * 3
-    sweep = JointSweep(basis, posteriors, MultivariateProbit(), Approximation(0.5), 0.7, weights)
-    codes = y.astype(float)
-    everything, sums = sweep(0, X, codes, sites)
-    some, changes = PartialSweep(sweep, 1e-3)(0, X, codes, sites)
-    matter = np.flatnonzero((np.arange(300) >= 5) & (sites[:, :, 0].max(axis=1) >= 1e-3))
-    np.testing.assert_allclose(some[matter], everything[matter], rtol=1e-12)
-    np.testing.assert_array_equal(np.delete(some, matter, axis=0), np.delete(sites, matter, axis=0))
-    whitened, weight = whiten(basis, X).features, weights(0, codes)
-    for c, (whole, change) in enumerate(zip(sums, changes, strict=True)):
-        moved = weight[:, None] * (some - sites)[:, c]
-        np.testing.assert_allclose(change.moment_matrix, (whitened.T * moved[:, 0]) @ whitened, atol=1e-9)
-        np.testing.assert_allclose(change.moment_vector, moved[:, 1] @ whitened, atol=1e-9)
-        assert change.rows == len(matter)
-        assert change.weight == pytest.approx(whole.weight)
-        assert change.squared_mean_change <= whole.squared_mean_change
-    nobody, nothing = PartialSweep(sweep, 1e9)(0, X, codes, sites)
-    np.testing.assert_array_equal(nobody, sites)
-    assert not any(one.moment_matrix.any() or one.rows for one in nothing)
-
-
-def test_sweeps_of_rows_that_matter_end_where_those_of_all_rows_do(monkeypatch):
-    X, y = sectors(800)
-    settings = {
-        **FIXED,
-        "inference": FITC(residual=0.5, tolerance=1e-6),
-        "n_active": 30,
-        "precision": "float64",
-    }
-    settings |= {"likelihood": MultivariateProbit(), "validation": False}
-    monkeypatch.setattr(joint_sweeps, "LEAST_PRECISION", 0.02)
-    some = streamgp.fit_stream((X, y), **settings)
-    monkeypatch.setattr(joint_sweeps, "MOST_SHARE", -1.0)  # after one sweep of rows that matter: all, always
-    everybody = streamgp.fit_stream((X, y), **settings)
-    told = [entry["rows"] for entry in some.history_ if entry["stage"] == "infer: joint sweeps"]
-    assert told[-1] == 800
-    assert 0 < min(told) < 0.7 * 800
-    np.testing.assert_allclose(some.predict_proba(X), everybody.predict_proba(X), atol=1e-5)
-    assert some.log_evidence_ == pytest.approx(everybody.log_evidence_, abs=1e-4)

@@ -19,7 +19,7 @@ from streamgp.data import Span, open_rows
 from streamgp.data.synthetic import write_store
 from streamgp.errors import CheckpointError, ModelFileError, ParameterError
 from streamgp.inference.inducing.basis import JITTER
-from streamgp.inference.local import waves
+from streamgp.inference.local import snapshot, waves
 from streamgp.inference.local.snapshot import LocalSnapshot
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Gaussian, Poisson, Probit, StudentT
@@ -185,9 +185,9 @@ def test_a_wave_of_rows_makes_each_head_once(rows, make_store, tmp_path, monkeyp
     model = StreamGPClassifier(15, **PLAIN, inference=Local(60)).fit(X, (y > 0).astype(int))
     store = make_store(X, (y > 0).astype(int), chunk_rows=20)
     wanted, snapshot, made = model.predict_proba(X), model.model_.snapshot, []
-    factors = LocalSnapshot._factors
+    latents = LocalSnapshot._latents
     monkeypatch.setattr(
-        LocalSnapshot, "_factors", lambda snapshot, block: made.append(block) or factors(snapshot, block)
+        LocalSnapshot, "_latents", lambda snapshot, block: made.append(block) or latents(snapshot, block)
     )
     snapshot.recent.resize(0)  # forgets the heads that it holds
     model.predict_stream(store, tmp_path / "whole.zarr")
@@ -407,7 +407,7 @@ def test_wrong_settings_are_refused(wrong):
         Local(**wrong)
 
 
-def test_several_classes_share_their_blocks(rows):
+def test_several_classes_share_their_blocks(rows, monkeypatch):
     X, _ = rows
     labels = np.array(["low", "middle", "high"])[np.digitize(X[:, 0], [-1.0, 1.0])]
     model = StreamGPClassifier(12, **ODD).fit(X[:200], labels[:200])
@@ -416,6 +416,12 @@ def test_several_classes_share_their_blocks(rows):
     assert np.mean(model.predict(X[200:]) == labels[200:]) > 0.9
     scales = {one.mean_scale for one in model.model_.snapshot.calibrations}
     assert len(scales) == 1  # one temperature for all classes
+    # Of many classes no head is held whole: each class has its turn, with the same result.
+    monkeypatch.setattr(snapshot, "MOST_HELD", 2)
+    model.model_.snapshot.recent.resize(0)
+    np.testing.assert_array_equal(model.predict_proba(X[200:]), probability)
+    shape = (KERNEL, 1000, 300, 16)
+    assert snapshot.local_snapshot_bytes(*shape, 100) == snapshot.local_snapshot_bytes(*shape, 26)
 
 
 def test_the_plan_knows_the_disk_that_blocks_take(rows):

@@ -14,7 +14,14 @@ from streamgp.settings import fit_settings
 from streamgp.training.fit import begin
 from streamgp.training.learn import local
 from streamgp.training.learn.local import Courses, learn_local
-from streamgp.training.learn.local_rows import Course, affordable_course, course_bytes, rows_by_share
+from streamgp.training.learn.local_climb import Learned, score
+from streamgp.training.learn.local_rows import (
+    Course,
+    affordable_course,
+    course_bytes,
+    make_lesson,
+    rows_by_share,
+)
 from streamgp.training.stage import run
 from streamgp.training.starts import Starts
 
@@ -63,8 +70,9 @@ def test_noise_and_the_order_of_lengthscales_are_those_of_the_teacher():
     first, second, *idle = draft.kernel.lengthscale
     assert first < second < 0.5 * min(idle)
     names = [name for name, _ in entry["tried"]]
-    assert names[:3] == ["Matern52", "Matern32", "RBF"]
-    assert names[3].endswith(", one lengthscale")
+    assert names[:4] == ["Matern52", "Matern32", "RBF", "Matern12"]
+    assert names[4].endswith(", one lengthscale")
+    assert len(entry["taught"]) == 2
     assert isinstance(draft.kernel, RBF | Matern52)
 
 
@@ -76,6 +84,20 @@ def test_a_rough_function_gets_a_rough_kernel():
     y[order] = np.cumsum(steps)
     draft, _ = learn(X, y)
     assert type(draft.kernel).__name__ in ("Matern12", "Matern32")
+
+
+def test_families_are_judged_as_the_model_will_be_calibrated():
+    """Too little noise costs a kernel its density, which calibration mends, not its means."""
+    X, y = waves(600, seed=9)
+    settings = fit_settings(StreamGPRegressor(30, inference="fitc").get_params(deep=False), seed=0)
+    problem, _, _ = begin(open_rows((X, y)), "regression", settings)
+    lesson = make_lesson(problem, rows_by_share(problem), Course(3, 100, 1, 200, 20, 4), RBF(1.0, 1.0))
+    right, sure, blunt = (
+        score(problem, lesson, Learned(RBF(1.0, lengthscale), (Gaussian(noise),)))
+        for lengthscale, noise in ((1.0, 0.02), (1.0, 0.002), (20.0, 0.02))
+    )
+    assert right - 0.4 < sure < right  # as learned, without calibration, it is one nat behind
+    assert blunt < sure - 0.5
 
 
 def test_noise_does_not_run_to_zero_on_a_sparse_sample():

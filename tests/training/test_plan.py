@@ -40,6 +40,8 @@ def test_the_plan_stays_inside_the_budget_and_only_tasks_depend_on_threads(
         return
     assert plan.total_bytes <= budget
     assert 1 <= plan.tasks_in_flight <= threads
+    assert 0 <= plan.read_ahead <= plan.tasks_in_flight
+    assert plan.total_bytes + plan.spare_bytes <= budget
     alone = make_plan(wish, budget, 1)
     assert (alone.rows_per_block, alone.span_rows, alone.n_candidates) == (
         plan.rows_per_block,

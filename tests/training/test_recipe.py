@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from streamgp.estimators.parameters import StreamGPParameters
-from streamgp.settings import PASS, fit_settings
+from streamgp.likelihoods import Poisson
+from streamgp.settings import FITC, PASS, fit_settings
 from streamgp.training.choices import Traits
 from streamgp.training.recipe import compose
 from streamgp.training.stage import describe
@@ -13,7 +14,9 @@ from streamgp.training.stage import describe
 TRAITS = {
     "two classes": Traits(8, 50, 1, True, False, (0.5, 0.5)),
     "three classes": Traits(8, 50, 3, True, False, (0.3, 0.3, 0.4)),
+    "two classes, many inputs": Traits(8, 300, 1, True, False, (0.5, 0.5)),
     "real targets": Traits(8, 50, 1, False, False),
+    "real targets, many inputs": Traits(8, 300, 1, False, False),
     "pixels": Traits(784, 50, 10, True, True, (0.1,) * 10),
 }
 SWEEPS = "infer: approximation -> infer: all rows"
@@ -54,6 +57,21 @@ RECIPES = [
         f"learn: evidence -> select: gain -> learn: refine -> learn: all rows -> {SWEEPS}",
     ),
     ("three classes", {"multiclass": "joint"}, "learn: judged -> select: kmeans -> infer: mode -> calibrate"),
+    (
+        "three classes",
+        {"multiclass": "joint", "inference": FITC(residual=1.0), "learn_hyperparameters": "evidence"},
+        "learn: judged -> learn: joint evidence -> select: kmeans -> infer: mode -> infer: joint sweeps",
+    ),
+    (
+        "two classes, many inputs",
+        {"inference": "fitc", "learn_hyperparameters": False},
+        "select: kmeans -> infer: approximation -> infer: means -> infer: all rows",
+    ),
+    (
+        "real targets, many inputs",
+        {"inference": "fitc", "learn_hyperparameters": False, "likelihood": Poisson()},
+        f"select: kmeans -> {SWEEPS}",
+    ),
     (
         "real targets",
         {"inference": "local"},

@@ -99,51 +99,6 @@ class JointSweep:
 
 
 @dataclass(frozen=True, eq=False)
-class PartialSweep:
-    """A sweep of the rows that matter: of those with a site of at least such a precision, in any class.
-
-    Other rows keep their sites, and are neither whitened nor integrated. Sums are those of changes: moments
-    Σ (τ' − τ) w wᵀ, Σ (ρ' − ρ) w. Rows left out count as unchanged in residuals, but not
-    among the rows, and have no evidence.
-    """
-
-    sweep: JointSweep
-    least_precision: float
-
-    def __call__(
-        self, start: int, features: Array, encoded: FloatArray, sites: FloatArray | None
-    ) -> tuple[FloatArray, list[SweepSums]]:
-        """New sites (c, C, 2), and the changes of each class.  Cost: that of fewer rows."""
-        assert sites is not None
-        own, weights = self.sweep, self.sweep.weights(start, encoded)
-        kept = np.flatnonzero((weights > 0.0) & (sites[:, :, 0].max(axis=1) >= self.least_precision))
-        still = float(weights.sum() - weights[kept].sum())
-        new = sites.copy()
-        if not len(kept):
-            return new, _nothing(own.basis.size, sites.shape[1], still)
-        rows = whiten(own.basis, np.ascontiguousarray(features[kept]))
-        residual = own.approximation.residual
-        update = update_classes(own.likelihood, own.posteriors, rows, encoded[kept], sites[kept], residual)
-        change = own.damping * (np.stack(update.sites, axis=-1) - sites[kept])
-        new[kept] += change
-        sums = []
-        for c in range(sites.shape[1]):
-            moved = weights[kept] * change[:, c, 0]
-            vector = np.asarray((weights[kept] * change[:, c, 1]) @ rows.features, np.float64)
-            part = _sums_of(numerics.weighted_moments(rows.features, moved), vector, weights[kept], update, c)
-            sums.append(part._replace(evidence=0.0, weight=part.weight + still))
-        return new, sums
-
-
-def _nothing(n_inducing: int, n_classes: int, weight: float) -> list[SweepSums]:
-    """Sums of rows that stay as they are."""
-    return [
-        SweepSums(np.zeros((n_inducing,) * 2), np.zeros(n_inducing), 0.0, 0.0, 0.0, weight, 0, 0)
-        for _ in range(n_classes)
-    ]
-
-
-@dataclass(frozen=True, eq=False)
 class SitesAtMode:
     """Laplace's sites, as the step of a pass: where expectation propagation starts from a mode.
 
@@ -180,25 +135,20 @@ def class_sums(
         if update is None:
             sums.append(SweepSums(matrix, vector, 0.0, 0.0, 0.0, float(weights.sum()), len(weights), 0))
             continue
-        sums.append(_sums_of(matrix, vector, weights, update, c))
+        has_cavity = update.has_cavity[:, c]
+        sums.append(
+            SweepSums(
+                matrix,
+                vector,
+                float(weights @ update.evidence[:, c]),
+                float(weights @ update.mean_change[:, c] ** 2),
+                float(weights @ np.abs(update.log_variance_change[:, c])),
+                float(weights @ has_cavity),
+                len(weights),
+                int(np.count_nonzero(~has_cavity & (weights > 0.0))),
+            )
+        )
     return sums
-
-
-def _sums_of(
-    matrix: FloatArray, vector: FloatArray, weights: FloatArray, update: RowUpdate, c: int
-) -> SweepSums:
-    """Moments of one class, beside what an update says about it."""
-    has_cavity = update.has_cavity[:, c]
-    return SweepSums(
-        matrix,
-        vector,
-        float(weights @ update.evidence[:, c]),
-        float(weights @ update.mean_change[:, c] ** 2),
-        float(weights @ np.abs(update.log_variance_change[:, c])),
-        float(weights @ has_cavity),
-        len(weights),
-        int(np.count_nonzero(~has_cavity & (weights > 0.0))),
-    )
 
 
 def joint_residual(sums: Sequence[SweepSums]) -> float:

@@ -99,6 +99,18 @@ def left_out_sums(
     return _left_out_sums(pairs, _regression_posterior(pairs, likelihood), likelihood)
 
 
+def left_out_rows(
+    kernel: Kernel, likelihood: Gaussian, inducing: FloatArray, blocks: tuple[Examples, ...]
+) -> tuple[FloatArray, FloatArray]:
+    """Latent mean and variance of each row of blocks in memory, left out, one block after the other."""
+    basis = make_basis(kernel, inducing)
+    pairs = [(block_prior(basis, block.inputs), block) for block in blocks]
+    posterior = _regression_posterior(pairs, likelihood)
+    found = [left_out_block(prior, posterior, block.targets, likelihood)[0] for prior, block in pairs]
+    mean, variance = (np.concatenate(column) for column in zip(*(one[:2] for one in found), strict=True))
+    return mean, np.maximum(variance - likelihood.noise, 0.0)
+
+
 def _left_out_sums(
     pairs: list[tuple[BlockPrior, Examples]], posterior: InducingPosterior, likelihood: Gaussian
 ) -> LeftOutSums:

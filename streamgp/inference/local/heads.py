@@ -24,8 +24,9 @@ from streamgp.kernels import Kernel
 from streamgp.likelihoods import Gaussian, Likelihood
 from streamgp.passes.block_store import BlockTable
 
-COLUMNS = 3
-"""Numbers kept for each row and head between sweeps: both of its site, and its left-out log density."""
+COLUMNS = 4
+"""Numbers kept for each row and head between sweeps: both of its site, its left-out log density, and what it
+pushes if it may be linear."""
 
 PlaceWeights = Callable[[int, FloatArray], FloatArray | None]
 """(first place, encoded targets) → how often the rows there count; None where all count once."""
@@ -36,7 +37,7 @@ class LocalSweep:
     """One damped sweep of some heads over the blocks of a group; see :func:`sweep_block`.
 
     ``posteriors`` and ``damping`` are of the heads that move, by their number; other heads keep their sites.
-    Places that belong to no block keep zeros.
+    Places that belong to no block keep zeros. ``straight``: see :func:`sweep_block`.
     """
 
     basis: Basis
@@ -46,11 +47,12 @@ class LocalSweep:
     damping: Mapping[int, float]
     weights: PlaceWeights
     table: BlockTable
+    straight: float = 0.0
 
     def __call__(
         self, start: int, features: Array, encoded: FloatArray, sites: FloatArray | None
     ) -> tuple[FloatArray, list[LocalSums]]:
-        """New sites and left-out densities (c, heads, 3), and sums of the heads that move, in their order.
+        """New sites, left-out densities, pushes (c, heads, 4), and sums of the heads that move, in order.
 
         Cost: that of a block's prior, and of a sweep for each head.
         """
@@ -72,10 +74,11 @@ class LocalSweep:
                     step,
                     weights=None if weights is None else weights[here],
                     left_out=None if is_first else old[here, head, 2],
+                    straight=self.straight,
                     room=room,
                 )
                 new[here, head, 0], new[here, head, 1] = swept.sites
-                new[here, head, 2] = swept.left_out
+                new[here, head, 2], new[here, head, 3] = swept.left_out, swept.pushes
                 sums[head] = merge_local(sums[head], swept.sums) if head in sums else swept.sums
         return new, [sums[head] for head in self.damping]
 

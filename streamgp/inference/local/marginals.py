@@ -61,7 +61,7 @@ def block_marginals(
     factors.multiply_lower(triangle, solved, transposed=True)
     projected = room.take("projected", features.shape, spread.dtype)
     projected[...] = solved
-    solved_mean, explained = _projected(projected, posterior)
+    solved_mean, explained = projected_rows(projected, posterior)
     dual = factor.own_weights - root * solved_mean
     mean = features @ posterior.inducing_mean + residual @ dual
 
@@ -87,68 +87,15 @@ def _flat_variances(
         stubs = np.ascontiguousarray(covariance.T)
         factors.multiply_lower(inverse, stubs)
         own -= np.einsum("ij,ij->j", stubs, stubs)
-    return np.maximum(own, 0.0), _projected(left_over, posterior)[1]
+    return np.maximum(own, 0.0), projected_rows(left_over, posterior)[1]
 
 
-def _projected(rows: Floats, posterior: InducingPosterior) -> tuple[FloatArray, FloatArray]:
+def projected_rows(rows: Floats, posterior: InducingPosterior) -> tuple[FloatArray, FloatArray]:
     """Rows times m, and the row sums of (rows L_A⁻ᵀ)², (b,) each; rows (b, m) are overwritten."""
     mean, squares = np.zeros(len(rows)), np.zeros(len(rows))
     numerics.multiply_triangle(rows, posterior.spread, transposed=False)
     numerics.add_row_moments(rows, posterior.projected_targets, mean, squares)
     return mean, squares
-
-
-class Cavities(NamedTuple):
-    """Latent moments of rows, each without its own site: (b,) each."""
-
-    mean: FloatArray
-    variance: FloatArray
-
-
-def head_cavities(
-    head: BlockFactor, own: BlockFactor, posterior: InducingPosterior, room: Workspace | None = None
-) -> Cavities:
-    """What the rows of a block are thought to be by all other rows, where the block is widened by others.
-
-    kept u:  g = 1 − τ v,  mean − v d/g,  v/g + (variance − v)/g²,  of the head; v residual_variance
-    u without the row:  A − Z_i Z_iᵀ/g_i, r − Z_i e_i/(√τ g_i), of the block. With E = W − R S Z, the slopes
-    of means by u, E* = E/g those of the head without the row, and a = E*ᵀ A⁻¹ E of head and block,
-    mean += −a d/q,  variance += τ a²/q,  d and q of the block
-    head: the block's rows and after them its halo's; own: the block's alone, as the posterior of u has them.
-    Shapes: b rows of the block → (b,).  Cost: marginals of both, 2 b m² flops; memory :func:`cavities_bytes`.
-    Hazard: where inducing inputs tell much of what a row is, a row that u still knows is predicted far too
-    well (docs/decisions.md). Other sites stay as they are: they were found with the row.
-    Source: [PIC2007].  Oracle: tests/reference/pic_dense.py
-    """
-    room, count = Workspace() if room is None else room, len(own.root)
-    wide = block_marginals(head, posterior, room)
-    gain = 1.0 - own.sites.precision * wide.residual_variance[:count]
-    slopes = _slopes(head, wide.solved_features, count) / gain[:, None]
-    narrow = block_marginals(own, posterior, room)  # what ``wide`` had in the room is gone
-    spread = posterior.spread
-    known = np.einsum("ij,ij->i", slopes @ spread, _slopes(own, narrow.solved_features, count) @ spread)
-    v, pull = wide.residual_variance[:count], known / narrow.variance_ratio
-    return Cavities(
-        wide.mean[:count] - v * wide.dual_weights[:count] / gain - pull * narrow.dual_weights,
-        v / gain + (wide.variance[:count] - v) / gain**2 + own.sites.precision * known * pull,
-    )
-
-
-def _slopes(factor: BlockFactor, solved: Floats, count: int) -> FloatArray:
-    """E = W − R S Z of the first rows, which is S Z/τ where τ is not small.  Shapes: (count, m)."""
-    root = factor.root[:count]
-    is_sharp = factor.sites.precision[:count] * factor.prior.residual.diagonal()[:count] >= RESOLVED
-    slopes: FloatArray = solved[:count] / np.where(is_sharp, root, 1.0)[:, None]
-    flat = np.flatnonzero(~is_sharp)
-    if flat.size:
-        slopes[flat] = factor.prior.features[flat] - (factor.prior.residual[flat] * factor.root) @ solved
-    return slopes
-
-
-def cavities_bytes(rows: int, own: int, n_inducing: int) -> int:
-    """Upper bound of the bytes of :func:`head_cavities` for a head of ``rows``, its factors not included."""
-    wide, narrow = (marginals_bytes(count, n_inducing, 8) for count in (rows, own))
-    return wide + narrow + 8 * own * (3 * n_inducing + rows)
 
 
 def marginals_bytes(rows: int, n_inducing: int, itemsize: int) -> int:

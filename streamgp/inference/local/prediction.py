@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streamgp.arrays import Array, FloatArray, Floats
+from streamgp.arrays import Array, FloatArray, Floats, IntArray
 from streamgp.inference.inducing.basis import Basis, whiten, whiten_bytes
 from streamgp.inference.inducing.posterior import InducingPosterior
+from streamgp.inference.local.divided import DividedBlock
 from streamgp.inference.local.factor import BlockFactor, factor_block, factor_bytes, scaled_features
 from streamgp.inference.local.marginals import BlockMarginals, block_marginals, marginals_bytes
 from streamgp.inference.local.prior import block_prior, prior_bytes
@@ -93,25 +94,38 @@ def predict_block(basis: Basis, posterior: InducingPosterior, head: BlockHead, r
 
 
 class LatentHead(NamedTuple):
-    """What one latent function adds to a head: S root, d (b,), L lower (b, b), Z solved_features (b, m)."""
+    """What one latent function adds to a head: S root (k,), L lower (k, k), Z solved_features (k, m), d (b,).
+
+    Its k rows that have a precision are ``curved``; None: all of them.
+    """
 
     root: FloatArray
     lower: FloatArray
     solved_features: Floats
     dual_weights: FloatArray
+    curved: IntArray | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it holds."""
+        return sum(array.nbytes for array in self if array is not None)
 
 
-def latent_head(factor: BlockFactor, posterior: InducingPosterior) -> LatentHead:
+def latent_head(block: DividedBlock, posterior: InducingPosterior) -> LatentHead:
     """What one latent function adds to a head, without the marginals of the head's own rows.
 
     Z = B⁻¹ S W,  d = e − S Z m
-    Shapes: see :class:`LatentHead`.  Cost: 2 b² m flops.  Oracle: :func:`block_marginals`
+    Shapes: see :class:`LatentHead`.  Cost: 2 k² m flops.  Oracle: :func:`block_marginals`
     """
+    factor = block.factor
     solved = scaled_features(factor, np.empty(factor.prior.features.shape))
     factors.solve_lower(factor.lower, solved)
     factors.solve_lower(factor.lower, solved, transposed=True)
-    dual = factor.own_weights - factor.root * (solved @ posterior.inducing_mean)
-    return LatentHead(factor.root, factor.lower, solved, dual)
+    dual = block.own_weights.copy()
+    dual[slice(None) if block.curved is None else block.curved] -= factor.root * (
+        solved @ posterior.inducing_mean
+    )
+    return LatentHead(factor.root, factor.lower, solved, dual, block.curved)
 
 
 class ResidualRows(NamedTuple):
@@ -137,7 +151,7 @@ def residual_rows(basis: Basis, inputs: Array, features: FloatArray, rows: Array
 def predict_residuals(posterior: InducingPosterior, latent: LatentHead, seen: ResidualRows) -> Predicted:
     """Latent means and variances of one function; see :func:`predict_block`."""
     mean = seen.features @ posterior.inducing_mean + seen.residual @ latent.dual_weights
-    scaled = seen.residual * latent.root
+    scaled = (seen.residual if latent.curved is None else seen.residual[:, latent.curved]) * latent.root
     left_over = seen.features - scaled @ latent.solved_features
     stubs = np.ascontiguousarray(scaled.T)
     factors.solve_lower(latent.lower, stubs)

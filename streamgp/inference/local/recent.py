@@ -4,10 +4,36 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
+import numpy as np
+
 from streamgp.arrays import FloatArray
-from streamgp.inference.local.prediction import LatentHead
+from streamgp.inference.inducing.posterior import InducingPosterior
+from streamgp.inference.local.divided import divide_block
+from streamgp.inference.local.prediction import LatentHead, latent_head
+from streamgp.inference.local.prior import BlockPrior
+from streamgp.inference.sites import Sites
+
+
+def sites_of(sites: FloatArray, head: int) -> Sites:
+    """The sites of one latent function, from those of all: (c, heads, 2)."""
+    return Sites(*np.ascontiguousarray(sites[:, head].T))
+
+
+@dataclass(frozen=True, eq=False)
+class LatentsInTurn:
+    """The heads of all latent functions, each made when it has its turn; sites (b, heads, 2) of all."""
+
+    prior: BlockPrior
+    sites: FloatArray
+    posteriors: tuple[InducingPosterior, ...]
+
+    def __iter__(self) -> Iterator[LatentHead]:
+        for head, posterior in enumerate(self.posteriors):
+            yield latent_head(divide_block(self.prior, sites_of(self.sites, head)), posterior)
 
 
 class WidenedHead(NamedTuple):
@@ -15,13 +41,12 @@ class WidenedHead(NamedTuple):
 
     inputs: FloatArray
     features: FloatArray
-    latents: tuple[LatentHead, ...]
+    latents: Iterable[LatentHead]
 
     @property
     def nbytes(self) -> int:
         """Bytes that it holds."""
-        own = sum(array.nbytes for latent in self.latents for array in latent)
-        return self.inputs.nbytes + self.features.nbytes + own
+        return self.inputs.nbytes + self.features.nbytes + sum(latent.nbytes for latent in self.latents)
 
 
 class RecentHeads:

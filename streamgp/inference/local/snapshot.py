@@ -13,18 +13,17 @@ from streamgp.arrays import Array, FloatArray, IntArray
 from streamgp.data import Standardizer
 from streamgp.inference.inducing.basis import Basis
 from streamgp.inference.inducing.posterior import InducingPosterior
+from streamgp.inference.local.cavities import Cavities, head_cavities
 from streamgp.inference.local.combination import continuous_weights
-from streamgp.inference.local.factor import BlockFactor, factor_block, factor_bytes
-from streamgp.inference.local.marginals import cavities_bytes, head_cavities
+from streamgp.inference.local.divided import divide_block, divided_bytes
 from streamgp.inference.local.prediction import (
     head_bytes,
-    latent_head,
     predict_bytes,
     predict_residuals,
     residual_rows,
 )
-from streamgp.inference.local.prior import block_prior, first_rows, prior_bytes
-from streamgp.inference.local.recent import RecentHeads, WidenedHead
+from streamgp.inference.local.prior import block_prior, first_rows
+from streamgp.inference.local.recent import LatentsInTurn, RecentHeads, WidenedHead, sites_of
 from streamgp.inference.local.workspace import Workspace
 from streamgp.inference.sites import Sites
 from streamgp.kernels import Kernel, Prepared, kernel_from_json
@@ -39,6 +38,8 @@ POSTERIOR_ARRAYS = ("spread", "projected_targets", "inducing_mean")
 TABLE_ARRAYS = BlockTable._fields[:-1]
 ROWS_AT_ONCE = 512
 """New rows that meet a block's factor at a time."""
+MOST_HELD = 8
+"""Latent functions up to which a head is held whole; of more, each has its turn with the rows that ask."""
 
 
 class LeftOut(NamedTuple):
@@ -174,12 +175,10 @@ class LocalSnapshot:
         """The head of a block: held, or made from its rows and sites."""
         held = self.recent.get(block)
         if held is None:
-            inputs, made = self._factors(block)
-            latents = tuple(
-                latent_head(factor, posterior)
-                for factor, posterior in zip(made, self.posteriors, strict=True)
-            )
-            held = WidenedHead(inputs, made[0].prior.features, latents)
+            inputs, latents = self._latents(block)
+            if len(self.posteriors) > MOST_HELD:
+                return WidenedHead(inputs, latents.prior.features, latents)
+            held = WidenedHead(inputs, latents.prior.features, tuple(latents))
             self.recent.put(block, held)
         return held
 
@@ -187,21 +186,20 @@ class LocalSnapshot:
         """What a block's own rows are thought to be by all other rows."""
         (inputs, sites), room = self._rows(block), Workspace()
         prior, count = block_prior(self.basis, inputs), int(self.table.counts[block])
-        own, moments = first_rows(prior, count), []
+        own, moments = first_rows(prior, count), list[Cavities]()
         for head, posterior in enumerate(self.posteriors):
             found = sites_of(sites, head)
             alone = Sites(*(column[:count] for column in found))
             moments.append(
-                head_cavities(factor_block(prior, found), factor_block(own, alone), posterior, room)
+                head_cavities(divide_block(prior, found), divide_block(own, alone), posterior, room)
             )
         mean, variance = (np.stack(column, axis=1) for column in zip(*moments, strict=True))
         return LeftOut(mean, variance, self.store.read("numbers", int(self.table.starts[block]), count))
 
-    def _factors(self, block: int) -> tuple[FloatArray, list[BlockFactor]]:
-        """Inputs of a block and its halo, and one factor for each latent function."""
+    def _latents(self, block: int) -> tuple[FloatArray, LatentsInTurn]:
+        """Inputs of a block and its halo, and what makes the head of each latent function."""
         inputs, sites = self._rows(block)
-        prior = block_prior(self.basis, inputs)
-        return inputs, [factor_block(prior, sites_of(sites, head)) for head in range(len(self.posteriors))]
+        return inputs, LatentsInTurn(block_prior(self.basis, inputs), sites, self.posteriors)
 
     def _rows(self, block: int) -> tuple[FloatArray, FloatArray]:
         """Inputs and sites of a block's own rows and its halo."""
@@ -215,7 +213,7 @@ class LocalSnapshot:
     def by_block(self, block: int, rows: Array) -> Marginals:
         """What one block says about rows, not calibrated: (c, heads) each."""
         head = self.head(block)
-        mean, variance = np.empty((2, len(rows), len(head.latents)))
+        mean, variance = np.empty((2, len(rows), len(self.posteriors)))
         for start in range(0, len(rows), ROWS_AT_ONCE):
             here = slice(start, start + ROWS_AT_ONCE)
             seen = residual_rows(self.basis, head.inputs, head.features, rows[here])
@@ -250,11 +248,6 @@ class LocalSnapshot:
             found = self.by_block(block, features[rows])
             mean[rows, places], variance[rows, places] = found.mean, found.variance
         return self.combined(mean, variance, squares)
-
-
-def sites_of(sites: FloatArray, head: int) -> Sites:
-    """The sites of one latent function, from those of all: (c, heads, 2)."""
-    return Sites(*np.ascontiguousarray(sites[:, head].T))
 
 
 def _unpickled(*fields: Any) -> LocalSnapshot:
@@ -298,13 +291,6 @@ def gathered(labels: IntArray) -> Iterator[tuple[int, IntArray, IntArray]]:
 
 def local_snapshot_bytes(kernel: Kernel, rows: int, n_inducing: int, n_features: int, n_heads: int) -> int:
     """Upper bound of the bytes of a task that predicts: one head of ``rows`` rows, and new rows beside it."""
-    matrices = n_heads * 8 * (rows * rows + rows * n_inducing)
-    head = head_bytes(kernel, rows, n_inducing, n_features) + matrices
+    matrices = (n_heads if n_heads <= MOST_HELD else 1) * 8 * (rows * rows + rows * n_inducing)
+    head = head_bytes(kernel, rows, n_inducing, n_features) + matrices + divided_bytes(rows, n_inducing)
     return head + predict_bytes(kernel, ROWS_AT_ONCE, rows, n_inducing, n_features)
-
-
-def left_out_bytes(kernel: Kernel, rows: int, own: int, n_inducing: int, n_features: int) -> int:
-    """Upper bound of the bytes of a task that leaves out the rows of a block, one after the other."""
-    priors = prior_bytes(kernel, rows, n_inducing, n_features) + 8 * own * own
-    factors = factor_bytes(rows) + factor_bytes(own)
-    return priors + factors + cavities_bytes(rows, own, n_inducing)

@@ -12,8 +12,15 @@ from streamgp.inference.inducing.basis import FITC
 from streamgp.inference.inducing.posterior import InducingPosterior
 from streamgp.inference.inducing.sweep import SweepSums, merge_sweeps
 from streamgp.inference.inducing.updates import CAVITY_FLOOR, exact_rows, update_rows
+from streamgp.inference.local.divided import (
+    divide_block,
+    divided_bytes,
+    divided_marginals,
+    divided_moments,
+    linear_pushes,
+)
 from streamgp.inference.local.factor import block_moments, factor_block, factor_bytes, moments_bytes
-from streamgp.inference.local.marginals import block_marginals, marginals_bytes
+from streamgp.inference.local.marginals import marginals_bytes
 from streamgp.inference.local.prior import BlockPrior
 from streamgp.inference.local.workspace import Workspace
 from streamgp.inference.sites import Sites
@@ -41,11 +48,15 @@ class LocalSums(NamedTuple):
 
 
 class Swept(NamedTuple):
-    """New sites of a block's rows and the left-out log densities before them, (b,) each, and the sums."""
+    """New sites of a block's rows and the left-out log densities before them, (b,) each, and the sums.
+
+    pushes: d = ρ − τ mean where the site takes so little of a variance that it could be linear, else NaN.
+    """
 
     sites: Sites
     left_out: FloatArray
     sums: LocalSums
+    pushes: FloatArray
 
 
 def sweep_block(
@@ -58,6 +69,7 @@ def sweep_block(
     *,
     weights: FloatArray | None = None,
     left_out: FloatArray | None = None,
+    straight: float = 0.0,
     room: Workspace | None = None,
 ) -> Swept:
     """One damped update of all sites of a block, in parallel, from a frozen posterior.
@@ -66,8 +78,11 @@ def sweep_block(
     residual variance beside, for sites stand on f itself;  site ← (1 − δ) site + δ update;  Yᵀ Y, Wᵀ e anew
     evidence = Σ (log Z − ½ log q − ½ d h₋) − ½ log|B|, so that log Z_EP = −½ log|A| + Σ evidence
     δ damping; ω ``weights``: a row stands for ω equal ones, so ω τ, ω ρ are in the factor; ``left_out``:
-    those of the last sweep. The type of the posterior's spread is that of products with m columns.
-    Shapes: b rows, (b,) each.  Cost: b³ + 3 b² m + 2 b m² flops.  Memory: :func:`sweep_bytes`.
+    those of the last sweep. Sites of ω τ R_ii below ``straight`` may be linear (:func:`linear_pushes`); while
+    sweeps go on they stay as they are, because linear sites swing. The type of the posterior's spread is
+    that of products with m columns.
+    Shapes: b rows, (b,) each.  Cost: b³ + 3 b² m + 2 b m² flops; where k sites are not linear
+    k³ + 3 k² m + k m² + b (k² + k m + m²).  Memory: :func:`sweep_bytes`.
     Hazard: rows without a positive cavity keep their site and are counted. A site's precision never exceeds
     the largest curvature c of −log p(y|f), 1 for probit and ¼ for logit, for the tilted density has a log of
     curvature at most 1/a₋ + c and so a variance of at least 1/(1/a₋ + c) (Cramér and Rao): for probit it is
@@ -76,8 +91,9 @@ def sweep_block(
     """
     weight = np.ones(len(targets)) if weights is None else weights
     room = Workspace() if room is None else room
-    factor = factor_block(prior, weighted(sites, weight), room)
-    marginals = block_marginals(factor, posterior, room)
+    block = divide_block(prior, weighted(sites, weight), room)
+    marginals = divided_marginals(block, posterior, room)
+    log_determinant = block.factor.log_determinant
     nothing = np.zeros(len(targets))
     floor = CAVITY_FLOOR[posterior.spread.dtype]
     update = update_rows(
@@ -85,20 +101,22 @@ def sweep_block(
     )
     new = Sites(*(old + damping * (fresh - old) for old, fresh in zip(sites, update.sites, strict=True)))
     # The old triangle and the solved features have served: in the same room follow the new ones.
-    renewed = factor_block(prior, weighted(new, weight), room)
-    moments = block_moments(renewed, posterior.spread.dtype, room)
+    renewed = divide_block(prior, weighted(new, weight), room)
+    moments = divided_moments(renewed, posterior.spread.dtype, room)
     moved = nothing if left_out is None else np.abs(update.log_z - left_out)
     sums = SweepSums(
         moments.matrix,
         moments.vector,
-        float(weight @ update.evidence) - 0.5 * factor.log_determinant,
+        float(weight @ update.evidence) - 0.5 * log_determinant,
         float(weight @ update.mean_change**2),
         float(weight @ np.abs(update.log_variance_change)),
         float(weight @ update.has_cavity),
         len(targets),
         int(np.count_nonzero(~update.has_cavity & (weight > 0.0))),
     )
-    return Swept(new, update.log_z, LocalSums(sums, float(weight @ update.log_z), float(weight @ moved)))
+    pushes = linear_pushes(new, marginals.mean, weight * prior.residual.diagonal(), straight)
+    total = LocalSums(sums, float(weight @ update.log_z), float(weight @ moved))
+    return Swept(new, update.log_z, total, pushes)
 
 
 def exact_block(
@@ -126,7 +144,8 @@ def exact_block(
     evidence = float(weight @ exact.evidence) + fit - 0.5 * factor.log_determinant
     total = float(weight.sum())
     sums = SweepSums(moments.matrix, moments.vector, evidence, 0.0, 0.0, total, len(targets), 0)
-    return Swept(exact.sites, np.zeros(len(targets)), LocalSums(sums, 0.0, 0.0))
+    pushes = np.full(len(targets), np.nan)
+    return Swept(exact.sites, np.zeros(len(targets)), LocalSums(sums, 0.0, 0.0), pushes)
 
 
 def moments_of_sites(
@@ -163,5 +182,5 @@ def merge_local(earlier: LocalSums, later: LocalSums) -> LocalSums:
 
 def sweep_bytes(likelihood: Likelihood, rows: int, n_inducing: int, itemsize: int) -> int:
     """Upper bound of the bytes that :func:`sweep_block` takes, room and result included, the prior not."""
-    steps = factor_bytes(rows) + marginals_bytes(rows, n_inducing, itemsize)
+    steps = factor_bytes(rows) + marginals_bytes(rows, n_inducing, itemsize) + divided_bytes(rows, n_inducing)
     return steps + moments_bytes(n_inducing, itemsize) + 40 * 8 * rows + likelihood.workspace_bytes(rows)

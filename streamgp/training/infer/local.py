@@ -8,7 +8,8 @@ from typing import Any
 
 from streamgp.errors import NumericsWarning
 from streamgp.settings import Local
-from streamgp.training.local import LocalSweeps, sweep_blocks, write_final_sites
+from streamgp.training.local import LocalSweeps, sweep_blocks
+from streamgp.training.local_sites import write_final_sites
 from streamgp.training.problem import Problem
 from streamgp.training.stage import Draft, Save, Stage
 

@@ -78,16 +78,19 @@ def _learn(starts: Starts | None, problem: Problem, draft: Draft) -> tuple[Draft
     order, courses = rows_by_share(problem), _courses(problem, draft)
     heads = judged_heads(problem)
     tried: list[Trial] = []
+    finals: list[Trial] = []
     learned = Learned(draft.kernel, tuple(draft.likelihoods[head] for head in heads))
     if starts is not None:
         tried = _tried(problem, order, learned.likelihoods, starts, courses.trial)
         learned = _best(tried).learned
     if not (tried and problem.is_late()):
-        lesson = make_lesson(problem, order, courses.whole, learned.kernel)
-        learned = learn_from(problem, lesson, courses.whole.steps, learned)
+        finals = [_taught(problem, order, courses.whole, one) for one in _finalists(tried) or [learned]]
+        learned = _best(finals).learned
     by_head = dict(zip(heads, learned.likelihoods, strict=True))
     likelihoods = tuple(by_head.get(head, own) for head, own in enumerate(draft.likelihoods))
     told = {"kernel": repr(learned.kernel), "tried": [trial.told() for trial in tried]}
+    if len(finals) > 1:
+        told["taught"] = [trial.told() for trial in finals]
     return replace(draft, kernel=learned.kernel, likelihoods=likelihoods), told
 
 
@@ -100,8 +103,9 @@ def _tried(
     """Families after a short course, and the best one with a common lengthscale; fewer when time is up.
 
     Two families of middle smoothness come first: if the smoother one is better the smoothest is next, else
-    the roughest. One half of the sample teaches, the other one judges: lengthscales for each feature fit what
-    they are learned from, and their evidence cannot tell whether they should.
+    the roughest; for real targets the other one too. One half of the sample teaches, the other one judges:
+    lengthscales for each feature fit what they are learned from, and their evidence cannot tell whether they
+    should.
     """
     median = float(np.median(_rbf_of(starts.default(problem)).lengthscale))
     per_feature = (median,) * problem.n_features if starts.per_feature else median
@@ -120,10 +124,36 @@ def _tried(
 
     trial(Matern52(1.0, per_feature))
     trial(Matern32(1.0, per_feature))
-    trial((RBF if isinstance(_best(tried).learned.kernel, Matern52) else Matern12)(1.0, per_feature))
+    smooth, rough = RBF(1.0, per_feature), Matern12(1.0, per_feature)
+    smoother_is_better = isinstance(_best(tried).learned.kernel, Matern52)
+    trial(smooth if smoother_is_better else rough)
+    if is_gaussian(likelihoods):
+        trial(rough if smoother_is_better else smooth)
     if starts.per_feature and problem.n_features > 1:
         trial(type(_best(tried).learned.kernel)(1.0, median))  # type: ignore[call-arg]
     return tried
+
+
+def _finalists(tried: list[Trial]) -> list[Learned]:
+    """What is learned on more rows: the best, and where targets are real the next best of another family.
+
+    Half of the sample in few neighbourhoods does not tell how rough a function is between near rows.
+    """
+    ranked = sorted(tried, key=lambda trial: -trial.score)
+    if not ranked or not is_gaussian(ranked[0].learned.likelihoods):
+        return [trial.learned for trial in ranked[:1]]
+    others = [one for one in ranked if type(one.learned.kernel) is not type(ranked[0].learned.kernel)]
+    return [trial.learned for trial in (ranked[0], *others[:1])]
+
+
+def _taught(problem: Problem, order: IntArray, course: Course, learned: Learned) -> Trial:
+    """The whole course, judged by neighbourhoods of other rows in the metric that it has led to."""
+    learned = learn_from(problem, make_lesson(problem, order, course, learned.kernel), course.steps, learned)
+    if not is_gaussian(learned.likelihoods):
+        return Trial(learned, 0.0)
+    # The first rows of the order are the centres that teach: now others come first.
+    judges = make_lesson(problem, np.roll(order, -course.near), course, learned.kernel)
+    return Trial(learned, score(problem, judges, learned))
 
 
 def _best(tried: list[Trial]) -> Trial:

@@ -12,10 +12,17 @@ from scipy.linalg import LinAlgError
 from streamgp.arrays import FloatArray
 from streamgp.inference.inducing.slopes import Evidence
 from streamgp.inference.label_regression import label_evidence
-from streamgp.inference.local.criteria import Examples, blocks_evidence, half_and_half, left_out_sums
+from streamgp.inference.local.criteria import (
+    Examples,
+    blocks_evidence,
+    half_and_half,
+    left_out_rows,
+    left_out_sums,
+)
 from streamgp.inference.sites import Sites
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Gaussian, Likelihood
+from streamgp.posterior.calibration import calibrate_noise
 from streamgp.training.learn.climb import Memory, Parameters, climb, refused
 from streamgp.training.learn.local_rows import Lesson
 from streamgp.training.optimise import Slopes, minus_log_posterior
@@ -74,11 +81,17 @@ def learn_from(problem: Problem, lesson: Lesson, steps: int, learned: Learned) -
 
 
 def score(problem: Problem, lesson: Lesson, learned: Learned) -> float:
-    """Real targets: the left-one-out density; else the EP evidence. In nats a row, of a lesson's rows."""
+    """Real targets: the left-one-out density, calibrated; else the EP evidence. In nats a row of a lesson.
+
+    Calibrated, because the model will be: a rough kernel of too little noise may have the better means.
+    """
     if is_gaussian(learned.likelihoods):
         near, _ = _of_regression(problem, lesson)
-        sums = left_out_sums(learned.kernel, learned.likelihoods[0], lesson.inducing, near)  # type: ignore[arg-type]
-        return sums.log_density / sums.rows
+        [noise] = learned.likelihoods
+        assert isinstance(noise, Gaussian)
+        left_out = left_out_rows(learned.kernel, noise, lesson.inducing, near)
+        targets = np.concatenate([one.targets for one in near])
+        return calibrate_noise(targets, *left_out, noise.noise)[0].log_density
     found = [
         blocks_evidence(learned.kernel, likelihood, sets, tolerance=TOLERANCE).evidence.value
         for likelihood, sets in zip(learned.likelihoods, _of_propagation(problem, lesson), strict=True)

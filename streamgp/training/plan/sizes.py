@@ -9,8 +9,9 @@ from streamgp.inference.inducing.heads import heads_bytes, inducing_bytes
 from streamgp.inference.inducing.joint import joint_bytes
 from streamgp.inference.inducing.mode import mode_block_bytes, search_bytes
 from streamgp.inference.inducing.slopes import evidence_bytes
+from streamgp.inference.local.cavities import left_out_bytes
 from streamgp.inference.local.heads import COLUMNS, local_bytes
-from streamgp.inference.local.snapshot import left_out_bytes, local_snapshot_bytes
+from streamgp.inference.local.snapshot import local_snapshot_bytes
 from streamgp.likelihoods import Likelihood
 from streamgp.posterior.snapshot import snapshot_bytes, workspace_bytes
 from streamgp.selection.grouping import NEAR_CENTRES, grouping_bytes
