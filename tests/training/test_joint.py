@@ -17,6 +17,7 @@ from streamgp.kernels import RBF
 from streamgp.likelihoods import Logit, MultivariateProbit, Probit, Softmax
 from streamgp.persistence import CheckpointFolder
 from streamgp.settings import FITC
+from streamgp.training.infer import mode
 from tests.reference.joint_ep_dense import joint_ep
 from tests.training.test_fitc import same_bits
 
@@ -101,6 +102,18 @@ def test_rows_are_held_where_they_fit_and_else_read_again(make_store):
     p, q = held.predict_proba(X[:500]), whole.predict_proba(X[:500])
     # Centres differ, as they are those of another sample: the functions are near, not equal.
     assert np.mean(np.abs(p - q)) < 0.05
+
+
+def test_rows_that_fit_to_16_bits_only_have_the_same_mode(make_store, monkeypatch):
+    X, y = sectors(3000)
+    store = make_store(X, y, chunk_rows=500)
+    settings = {**FIXED, "n_active": 40, "precision": "float32"}
+    whole = streamgp.fit_stream(store, **settings)
+    monkeypatch.setattr(mode, "rows_that_fit", lambda problem, draft, kind: 3000 * (kind == mode.PACKED))
+    packed = streamgp.fit_stream(store, **settings)
+    assert [model.history_[-2]["passes"] for model in (whole, packed)] == [0, 1]
+    assert packed.history_[-2]["converged"]
+    np.testing.assert_allclose(packed.predict_proba(X[:300]), whole.predict_proba(X[:300]), atol=0.02)
 
 
 def test_a_mode_that_was_not_found_is_told(make_store):
