@@ -16,8 +16,8 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PICTURE = ROOT / "docs" / "peers.svg"
 BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
-CAPTION = """Error or RMSE, log loss of the test rows, seconds to fit with tuning; best log loss bold.
-† learned from 300,000 rows."""
+CAPTION = "Error or RMSE, log loss of the test rows, seconds to fit with tuning; best log loss bold."
+DRAWN = "† learned from 300,000 rows."
 PICTURE_LINE = "![Log loss of the test rows against seconds to fit](docs/peers.svg)"
 COLOURS = ("#d1495b", "#f0892b", "#2b8cbe", "#6baed6", "#41a05a", "#8c6bb1", "#b59a00", "#7a7a7a")
 MARKS = "o*ssD^vP"
@@ -30,7 +30,9 @@ def write(cells: Sequence[Row]) -> None:
     text = README.read_text(encoding="utf-8")
     head, rest = text.split(BEGIN)
     _, tail = rest.split(END)
-    between = "\n\n".join([CAPTION, table(cells), PICTURE_LINE])
+    rows = table(cells)
+    caption = f"{CAPTION} {_draws(summary(cells))}" + (f"\n{DRAWN}" if "†" in rows else "")
+    between = "\n\n".join([caption, rows, PICTURE_LINE])
     README.write_text(f"{head}{BEGIN}\n{between}\n{END}{tail}", encoding="utf-8")
     draw(cells, PICTURE)
 
@@ -47,17 +49,26 @@ def summary(cells: Sequence[Row]) -> dict[tuple[str, str], Row]:
     return found
 
 
+def _draws(found: dict[tuple[str, str], Row]) -> str:
+    fewest = min((int(row["seeds"]) for row in found.values()), default=0)
+    return "One seed." if fewest == 1 else f"Means of {fewest} seeds or more."
+
+
+def compared(found: dict[tuple[str, str], Row]) -> list[str]:
+    """The sets on which there are rivals to compare with."""
+    return [name for name in SETS if sum(key[0] == name for key in found) > 1]
+
+
 def table(cells: Sequence[Row]) -> str:
     """A row for each set, a column for each method: error or RMSE, log loss, seconds; best log loss bold."""
     found = summary(cells)
     methods = [method for method in METHODS if any(key[1] == method for key in found)]
     lines = ["| | " + " | ".join(methods) + " |", "|---" * (len(methods) + 1) + "|"]
-    for name in SETS:
+    for name in compared(found):
         here = {method: found[name, method] for method in methods if (name, method) in found}
-        if here:
-            best = min(row["log_loss"] for row in here.values())
-            told = (_told(here.get(method), best) for method in methods)
-            lines.append(f"| {name.removeprefix('uci_')} | " + " | ".join(told) + " |")
+        best = min(row["log_loss"] for row in here.values())
+        told = (_told(here.get(method), best) for method in methods)
+        lines.append(f"| {name.removeprefix('uci_')} | " + " | ".join(told) + " |")
     return "\n".join(lines)
 
 
@@ -79,7 +90,7 @@ def draw(cells: Sequence[Row], path: Path) -> None:
     from matplotlib import pyplot
 
     found = summary(cells)
-    sets = [name for name in SETS if any(key[0] == name for key in found)]
+    sets = compared(found)
     wide = min(3, len(sets))
     tall = -(-len(sets) // wide)
     figure, axes = pyplot.subplots(tall, wide, figsize=(3.2 * wide, 2.5 * tall + 0.7), squeeze=False)
@@ -90,6 +101,7 @@ def draw(cells: Sequence[Row], path: Path) -> None:
     handles = [
         pyplot.Line2D([], [], color=COLOURS[place], marker=MARKS[place], linestyle="", label=method)
         for place, method in enumerate(METHODS)
+        if any(key[1] == method for key in found)
     ]
     figure.legend(handles=handles, loc="lower center", ncols=4, frameon=False, fontsize=8, labelcolor=INK)
     figure.supxlabel("seconds to fit, tuning included", color=INK, fontsize=9, y=0.09)
