@@ -13,7 +13,7 @@ from typing import Any
 import streamgp
 from streamgp.data import open_rows
 from streamgp.errors import ParameterError, StreamGPError
-from streamgp.tables.formats import files_below, is_raw, marks_of
+from streamgp.tables.formats import files_below, is_raw, marks_of, require_pyarrow
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +67,7 @@ def _cached(source: Path, options: argparse.Namespace) -> Path:
     if cache.exists() and _made_of(cache) == made_of:
         logger.info("%s is read from its cache %s", source, cache)
         return cache
+    require_pyarrow()
     logger.info("%s is ingested to %s, which later fits use again", source, cache)
     # Beside the old one, which stays where the new one is refused.
     new = cache.with_name(f"{cache.name}.new")
