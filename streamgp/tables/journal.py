@@ -37,6 +37,10 @@ class ChunkLine(NamedTuple):
     skip: int
 
 
+HALF_WRITTEN = "*.partial"
+"""Files that Zarr was writing when its process was killed: their chunks are written again."""
+
+
 @dataclass(frozen=True)
 class Journal:
     """A folder where a store grows, with notes of what is complete; every note has a checksum.
@@ -140,6 +144,8 @@ def _begin(journal: Journal, source: Source, request: Request) -> None:
         earlier = None
     if earlier is not None and earlier == call and source.files is not None:
         logger.info("an interrupted ingest of %s goes on", source.label)
+        for left in list(journal.store.rglob(HALF_WRITTEN)):
+            left.unlink()
         return
     if earlier is not None:
         logger.warning("an interrupted ingest starts anew: %s", _difference(earlier, call))

@@ -120,6 +120,8 @@ def test_a_killed_ingest_goes_on_to_the_same_bytes(
         assert not out.exists()
         journal = Journal(out.with_name(f".{out.name}.ingest"))
         known = known_rows(journal, shuffle)
+        if journal.store.exists():  # as a kill in the middle of Zarr's writing leaves it
+            (journal.store / "0.61dad.partial").write_bytes(b"half")
         streamgp.ingest(parquet, out, shuffle=shuffle, **OPTIONS)
         assert files(out) == files(expected), (stage, call)
         assert "goes on" in caplog.text
