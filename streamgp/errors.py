@@ -63,6 +63,10 @@ class NumericsWarning(UserWarning):
     """A computation went on, but with reduced accuracy or a value that was floored."""
 
 
+class NotConvergedWarning(NumericsWarning):
+    """A search or an iteration ended before it was as near to its end as was asked for."""
+
+
 class DataWarning(UserWarning):
     """The data can be used, but not as efficiently, or not as meant."""
 

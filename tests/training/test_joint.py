@@ -10,11 +10,12 @@ from scipy.optimize import minimize
 
 import streamgp
 from streamgp.data import ClassTargets
-from streamgp.errors import BudgetError, NumericsWarning, ParameterError
+from streamgp.errors import BudgetError, NotConvergedWarning, ParameterError
 from streamgp.inference.inducing.basis import make_basis, whiten
 from streamgp.inference.inducing.mode import PointTerms
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Logit, MultivariateProbit, Probit, Softmax
+from streamgp.passes.scratch import Scratch
 from streamgp.persistence import CheckpointFolder
 from streamgp.settings import FITC
 from streamgp.training.infer import mode
@@ -120,7 +121,7 @@ def test_rows_that_fit_to_16_bits_only_have_the_same_mode(make_store, monkeypatc
 def test_a_mode_that_was_not_found_is_told(make_store):
     X, y = sectors(6000)
     short = {**FIXED, "inference": FITC(tolerance=1e-9, most_sweeps=2), "memory_budget": "4MiB"}
-    with pytest.warns(NumericsWarning, match=r"not found to tolerance=1e-09 .* more than 2"):
+    with pytest.warns(NotConvergedWarning, match=r"not found to tolerance=1e-09 .* more than 2"):
         model = streamgp.fit_stream(
             make_store(X, y, chunk_rows=500), n_active=40, precision="float64", **short
         )
@@ -284,16 +285,86 @@ def test_sweeps_of_joint_classes_are_the_same_in_any_chunks_interrupted_and_on_a
 
 def test_sweeps_of_joint_classes_that_do_not_converge_say_so():
     settings = {**FIXED, "inference": FITC(residual=0.0, most_sweeps=2, tolerance=1e-8)}
-    with pytest.warns(NumericsWarning, match="did not converge for 4 of 4 latent functions"):
-        streamgp.fit_stream(sectors(300), n_active=10, **settings)
+    with pytest.warns(NotConvergedWarning, match="did not converge for 4 of 4 latent functions"):
+        short = streamgp.fit_stream(sectors(300), n_active=10, **settings)
+    assert not short.history_[-1]["converged"]
+    assert short.history_[-1]["residual"] > 1e-8
+    long = streamgp.fit_stream(sectors(300), n_active=10, **{**settings, "inference": FITC(residual=0.0)})
+    assert long.history_[-1]["converged"]
+    assert not any(entry.get("converged") for entry in long.history_[:-1] if "sweep" in entry)
 
 
 def test_matrices_and_sites_of_all_classes_are_planned(make_store):
     settings = {**FIXED, "n_active": 200, "memory_budget": "8MiB"}
-    store = make_store(*sectors(600), chunk_rows=200)
+    store = make_store(*sectors(600, classes=12), chunk_rows=200)
     streamgp.fit_stream(store, **settings)
     with pytest.raises(BudgetError, match="memory_budget"):
         streamgp.fit_stream(store, **{**settings, "inference": FITC(residual=0.0)})
+
+
+def passes_of_sweeps(model):
+    """How often each step of the sweeps reads all rows."""
+    steps = [
+        entry for entry in model.history_ if entry["stage"] in ("infer: joint sweeps", "infer: all rows")
+    ]
+    return [entry["rows_read"] // entry["rows"] for entry in steps]
+
+
+IN_GROUPS = {
+    **FIXED,
+    "inference": FITC(residual=1.0, tolerance=0.05),
+    "n_active": 90,
+    "precision": "float64",
+    "n_jobs": 1,
+}
+
+
+@pytest.mark.parametrize("likelihood", [Softmax(), MultivariateProbit()], ids=["softmax", "probit"])
+def test_where_memory_is_short_groups_of_classes_take_turns_and_the_model_is_the_same(
+    make_store, cluster_client, likelihood
+):
+    X, y = sectors(600, classes=7)
+    store = make_store(X, y, chunk_rows=200)
+    settings = {**IN_GROUPS, "likelihood": likelihood}
+    ample = streamgp.fit_stream(store, memory_budget="64MiB", **settings)
+    few, again = (
+        streamgp.fit_stream(store, memory_budget="6MiB", client=client, **settings)
+        for client in (None, cluster_client)
+    )
+    passes = passes_of_sweeps(few)
+    assert passes[0] > 2
+    assert passes[1:] == [2 * passes[0] - 1] * (len(passes) - 1)
+    assert passes_of_sweeps(ample)[:2] == [1, 1]
+    assert few.history_[-1]["converged"]
+    same_bits(few, again)
+    np.testing.assert_allclose(few.predict_proba(X), ample.predict_proba(X), atol=1e-6)
+    assert few.log_evidence_ == pytest.approx(ample.log_evidence_, rel=1e-7)
+
+
+@pytest.mark.parametrize("multiclass", ["joint", "shared"])
+def test_interrupted_between_groups_of_classes_is_the_same_model(
+    make_store, tmp_path, monkeypatch, multiclass
+):
+    """The sites of the last checkpoint stay, however many generations a sweep writes."""
+    store = make_store(*sectors(600, classes=7), chunk_rows=200)
+    settings = {**IN_GROUPS, "multiclass": multiclass, "memory_budget": "6MiB"}
+    if multiclass == "shared":
+        settings["inference"] = FITC(residual=1.0, power=1.0, tolerance=0.05)
+    whole = streamgp.fit_stream(store, **settings)
+    groups = passes_of_sweeps(whole)[0]
+    assert groups > 2
+
+    def write(self, generation, *arguments, original=Scratch.write, **named):
+        array = original(self, generation, *arguments, **named)
+        if generation == 1 + groups:  # the last of the second step, or nearly
+            raise KeyboardInterrupt
+        return array
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Scratch, "write", write)
+        with pytest.raises(KeyboardInterrupt):
+            streamgp.fit_stream(store, checkpoint=tmp_path / "c", **settings)
+    same_bits(whole, streamgp.fit_stream(store, checkpoint=tmp_path / "c", **settings))
 
 
 def test_the_evidence_of_all_classes_leads_to_a_kernel(make_store):
