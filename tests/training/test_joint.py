@@ -17,7 +17,10 @@ from streamgp.kernels import RBF
 from streamgp.likelihoods import Logit, MultivariateProbit, Probit, Softmax
 from streamgp.passes.scratch import Scratch
 from streamgp.persistence import CheckpointFolder
+from streamgp.posterior.calibration import UNCALIBRATED
 from streamgp.settings import FITC
+from streamgp.training import calibrate
+from streamgp.training.heads import inducing_of
 from streamgp.training.infer import mode
 from tests.reference.joint_ep_dense import joint_ep
 from tests.training.test_fitc import same_bits
@@ -87,6 +90,17 @@ def test_a_hundred_classes_are_planned_and_fitted(make_store):
     model = streamgp.fit_stream(make_store(X, y), n_active=60, memory_budget="64MiB", **FIXED)
     assert model.predict_proba(X[:10]).shape == (10, 100)
     assert model.evaluate_stream((X, y)).log_loss < 0.75 * np.log(100)
+
+
+@pytest.mark.parametrize(("classes", "rows"), [(26, 1000), (100, 1000)])
+def test_many_classes_have_variances_too(make_store, classes, rows):
+    X, y = sectors(rows, classes=classes)
+    settings = {**FIXED, "n_active": 40, "memory_budget": "64MiB", "inference": FITC(residual=1.0)}
+    model = streamgp.fit_stream(make_store(X, y, chunk_rows=500), likelihood=MultivariateProbit(), **settings)
+    assert model.history_[-2]["converged"]
+    p = model.predict_proba(X[:100])
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-9)
+    assert model.evaluate_stream((X, y)).log_loss < 0.8 * np.log(classes)
 
 
 def test_rows_are_held_where_they_fit_and_else_read_again(make_store):
@@ -239,7 +253,7 @@ def test_sweeps_from_the_mode_end_at_the_sites_of_dense_joint_ep(likelihood, noi
         standardize=False,
         **{**settings, "inference": FITC(residual=residual, tolerance=1e-9, most_sweeps=200)},
     )
-    assert model.recipe_ == "select: random -> infer: mode -> infer: joint sweeps"
+    assert model.recipe_ == "select: random -> infer: mode -> infer: joint sweeps -> calibrate"
     inducing = model.model_.snapshot.active_inputs
     whitened, left = whiten(make_basis(RBF(2.0, 1.5), inducing), X)
     dense = joint_ep(whitened, residual * left, y, noise, 3, sweeps=200)
@@ -287,11 +301,53 @@ def test_sweeps_of_joint_classes_that_do_not_converge_say_so():
     settings = {**FIXED, "inference": FITC(residual=0.0, most_sweeps=2, tolerance=1e-8)}
     with pytest.warns(NotConvergedWarning, match="did not converge for 4 of 4 latent functions"):
         short = streamgp.fit_stream(sectors(300), n_active=10, **settings)
-    assert not short.history_[-1]["converged"]
-    assert short.history_[-1]["residual"] > 1e-8
+    assert not short.history_[-2]["converged"]
+    assert short.history_[-2]["residual"] > 1e-8
     long = streamgp.fit_stream(sectors(300), n_active=10, **{**settings, "inference": FITC(residual=0.0)})
-    assert long.history_[-1]["converged"]
-    assert not any(entry.get("converged") for entry in long.history_[:-1] if "sweep" in entry)
+    assert long.history_[-2]["converged"]
+    assert not any(entry["converged"] for entry in long.history_[:-2] if "sweep" in entry)
+
+
+@pytest.mark.parametrize("residual", [0.0, 1.0])
+def test_spread_is_calibrated_by_rows_without_their_own_sites(make_store, monkeypatch, residual):
+    seen = []
+
+    def watched(problem, draft, original=calibrate.left_out_of_sweeps):
+        found = original(problem, draft)
+        seen.append((problem, draft, np.asarray(problem.scratch.read(draft.sweeps.generation)[:]), found))
+        return found
+
+    monkeypatch.setattr(calibrate, "left_out_of_sweeps", watched)
+    X, y = sectors(400, classes=3)
+    settings = {**FIXED, "n_active": 25, "precision": "float64", "validation": False, "standardize": False}
+    settings |= {"inference": FITC(residual=residual), "likelihood": MultivariateProbit()}
+    model = streamgp.fit_stream(make_store(X, y, chunk_rows=150), **settings)
+    [(problem, draft, sites, found)] = seen
+    whitened, left = whiten(make_basis(draft.kernel, inducing_of(draft)), X)
+    order = np.sort(problem.sample_order())
+    assert len(found.targets) == 400
+    for i, row in enumerate(problem.sample.rows[order][:20]):
+        others = np.arange(400) != row
+        for c in range(3):
+            tau, rho = sites[others, c].T
+            matrix = np.eye(25) + (whitened[others].T * tau) @ whitened[others]
+            spread = np.linalg.solve(matrix, whitened[row])
+            assert found.mean[i, c] == pytest.approx(spread @ (whitened[others].T @ rho), rel=1e-6, abs=1e-6)
+            variance = whitened[row] @ spread + residual * left[row]
+            assert found.variance[i, c] == pytest.approx(variance, rel=1e-6, abs=1e-9)
+    entry, new = model.history_[-1], sectors(1000, seed=1, classes=3)
+    assert entry["left_out_log_density"] >= entry["uncalibrated"]
+    scales = {
+        (one.calibration.mean_scale, one.calibration.variance_scale) for one in model.model_.snapshot.heads
+    }
+    assert scales == {(entry["mean_scale"], entry["variance_scale"])}
+    plain = replace(
+        model.model_.snapshot,
+        heads=tuple(replace(head, calibration=UNCALIBRATED) for head in model.model_.snapshot.heads),
+    )
+    calibrated = model.evaluate_stream(new).log_loss
+    model.model_ = replace(model.model_, snapshot=plain)
+    assert calibrated < model.evaluate_stream(new).log_loss + 0.005
 
 
 def test_matrices_and_sites_of_all_classes_are_planned(make_store):
@@ -335,7 +391,7 @@ def test_where_memory_is_short_groups_of_classes_take_turns_and_the_model_is_the
     assert passes[0] > 2
     assert passes[1:] == [2 * passes[0] - 1] * (len(passes) - 1)
     assert passes_of_sweeps(ample)[:2] == [1, 1]
-    assert few.history_[-1]["converged"]
+    assert few.history_[-2]["converged"]
     same_bits(few, again)
     np.testing.assert_allclose(few.predict_proba(X), ample.predict_proba(X), atol=1e-6)
     assert few.log_evidence_ == pytest.approx(ample.log_evidence_, rel=1e-7)
