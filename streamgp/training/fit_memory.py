@@ -30,7 +30,7 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
     return make_plan(
         Demand(
             rows,
-            settings.kernel or RBF() + Linear(),
+            settings.kernel or (RBF() + RBF() + Linear() if joint_classes else RBF() + Linear()),
             min(settings.n_active, rows.n_rows),
             heads,
             4 if settings.precision == "float32" and not with_slopes else 8,

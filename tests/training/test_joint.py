@@ -13,7 +13,7 @@ from streamgp.data import ClassTargets
 from streamgp.errors import BudgetError, NotConvergedWarning, ParameterError
 from streamgp.inference.inducing.basis import make_basis, whiten
 from streamgp.inference.inducing.mode import PointTerms
-from streamgp.kernels import RBF
+from streamgp.kernels import RBF, Linear, Matern32
 from streamgp.likelihoods import Logit, MultivariateProbit, Probit, Softmax
 from streamgp.passes.scratch import Scratch
 from streamgp.persistence import CheckpointFolder
@@ -22,6 +22,8 @@ from streamgp.settings import FITC
 from streamgp.training import calibrate
 from streamgp.training.heads import inducing_of
 from streamgp.training.infer import mode
+from streamgp.training.learn import judged
+from streamgp.training.learn.judged import Verdict
 from tests.reference.joint_ep_dense import joint_ep
 from tests.training.test_fitc import same_bits
 
@@ -48,6 +50,30 @@ def test_probabilities_of_new_rows_are_calibrated(make_store, classes):
     shares = -np.log(1.0 / classes)
     assert score.log_loss < 0.6 * shares
     assert score.calibration_error < (0.06 if classes < 10 else 0.15)
+
+
+def test_the_best_kernel_and_the_best_of_another_kind_are_tried_as_a_sum(make_store):
+    X, y = sectors(1500)
+    model = streamgp.fit_stream(make_store(X, y, chunk_rows=500), n_active=30, **JOINT)
+    [learned] = [entry for entry in model.history_ if entry["stage"] == "learn: judged"]
+    *singles, (last, loss) = learned["tried"]
+    assert " + " in last
+    if " + " in learned["kernel"]:  # it, or one with a linear term
+        assert -learned["log_density"] <= min(other for _, other in singles)
+    else:
+        assert -learned["log_density"] <= loss + 1e-12
+
+
+def test_kinds_of_kernels_are_families_and_numbers_of_lengthscales():
+    losses = np.zeros(3)
+    smooth, other = Verdict(RBF(3.0, 1.0) + Linear(0.1), 4, losses), Verdict(RBF(2.0, 0.7), 4, losses - 1.0)
+    rough, apart = (
+        Verdict(Matern32(5.0, 1.0), 4, losses + 2.0),
+        Verdict(RBF(7.0, (1.0, 2.0)), 4, losses + 1.0),
+    )
+    assert judged._together(smooth, [smooth, other]) == []
+    assert judged._together(smooth, [smooth, other, rough]) == [smooth.kernel + rough.kernel]
+    assert judged._together(smooth, [other, rough, apart]) == [smooth.kernel + apart.kernel]
 
 
 @pytest.mark.parametrize("likelihood", [Softmax(), Logit(0.2)])
