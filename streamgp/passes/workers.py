@@ -15,10 +15,10 @@ from dask.base import is_dask_collection
 from distributed import WorkerPlugin
 from distributed.client import ClosedClientError
 from distributed.comm import CommClosedError
-from threadpoolctl import threadpool_limits
 
 from streamgp.budget import return_large_allocations
 from streamgp.errors import ClusterError, ClusterWarning
+from streamgp.passes.blas import lift, limit_blas
 from streamgp.passes.threads import Advance
 
 T = TypeVar("T")
@@ -47,11 +47,11 @@ class WorkerSetup(WorkerPlugin):  # type: ignore[misc]
     def setup(self, worker: Any) -> None:
         """Set the limits."""
         return_large_allocations()
-        self._limit = threadpool_limits(limits=1, user_api="blas")
+        self._limit = limit_blas()
 
     def teardown(self, worker: Any) -> None:
         """Lift the limit of BLAS again."""
-        self._limit.restore_original_limits()
+        lift(self._limit)
 
 
 @dataclass(frozen=True)
