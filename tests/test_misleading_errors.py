@@ -97,6 +97,23 @@ def test_labels_of_pandas_are_understood(data, tmp_path):
         streamgp.fit_stream((X, np.array([1, "a"] * 250, dtype=object)), **QUICK)
 
 
+def test_labels_of_pandas_keep_their_type_and_missing_ones_are_named_by_fit_too(data):
+    pd = pytest.importorskip("pandas")
+    X, y = data
+    series = pd.Series(y)
+    for kind, classes in {"boolean": [False, True], "Int64": [0, 1], "category": [0, 1]}.items():
+        model = StreamGPClassifier(**QUICK).fit(X, series.astype(kind))
+        assert model.classes_.dtype == np.array(classes).dtype, kind
+        assert model.classes_.tolist() == classes
+        missing = series.astype(kind).mask(np.arange(500) == 7)
+        with pytest.raises(TargetError, match="row 7 of 'y' has no label"):
+            StreamGPClassifier(**QUICK).fit(X, missing)
+    with pytest.raises(TargetError, match="row 7 of 'y' has no label"):
+        StreamGPClassifier(**QUICK).fit(X, series.astype("string").mask(np.arange(500) == 7))
+    with pytest.raises(TargetError, match=r"labels of 'y' are of type Interval: .* y\.astype\(str\)"):
+        StreamGPClassifier(**QUICK).fit(X, pd.cut(X[:, 0], 3))
+
+
 @pytest.mark.parametrize(
     ("parameters", "told"),
     [

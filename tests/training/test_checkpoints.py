@@ -27,7 +27,7 @@ model.save(sys.argv[3])
 @pytest.fixture(scope="module")
 def store(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("data") / "train.zarr"
-    write_store(path, 30_000, n_features=4, chunk_rows=4000)
+    write_store(path, 15_000, n_features=4, chunk_rows=2000)
     return path
 
 
