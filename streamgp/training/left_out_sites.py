@@ -52,7 +52,8 @@ def _cavities(problem: Problem, draft: Draft, size: int) -> LeftOutMarginals:
     """So many rows of the sample by the posterior without their sites.
 
     q = 1 − τ vs,  vc = vs/q,  mc = ms − vc (ρ − τ ms);  f has mean mc and variance vc + s D0
-    (ms, vs) mean and variance of wᵀu, sites (τ, ρ) of the last sweep. Rows without a cavity are left out.
+    (ms, vs) mean and variance of wᵀu, sites (τ, ρ) of the last sweep as often as the row counts. Rows without
+    a cavity are left out.
     """
     sweeps, sample = draft.sweeps, problem.sample
     assert isinstance(sweeps, Sweeps)
@@ -62,17 +63,18 @@ def _cavities(problem: Problem, draft: Draft, size: int) -> LeftOutMarginals:
     chosen = np.sort(problem.sample_order(size))
     basis = sweeps.basis(draft.kernel, inducing_of(draft)).astype(sweeps.precision)
     rows = whiten(basis, problem.inputs(sample.features[chosen], basis.dtype))
-    own = np.asarray(sites.oindex[sample.rows[chosen]])
+    targets = sample.targets[chosen]
+    counted = problem.weights.of_rows(sample.rows[chosen], targets)
+    own = np.asarray(sites.oindex[sample.rows[chosen]])[:, :, :2] * counted[:, None, None]
     marginals = np.empty((*own.shape[:2], 2))
     for c in range(problem.n_heads):
         put_marginals(marginals, {c: sweeps.posterior(c).astype(sweeps.precision)}, rows)
-    (precision, pushed), (mean, variance) = np.moveaxis(own[:, :, :2], 2, 0), np.moveaxis(marginals, 2, 0)
+    (precision, pushed), (mean, variance) = np.moveaxis(own, 2, 0), np.moveaxis(marginals, 2, 0)
     ratio = 1.0 - precision * variance
     kept = np.all(ratio > CAVITY_FLOOR[basis.dtype], axis=1)
     ratio = np.where(kept[:, None], ratio, 1.0)
     cavity = variance / ratio
-    targets = sample.targets[chosen]
-    weights = problem.sample_weights(targets) * problem.weights.of_rows(sample.rows[chosen], targets)
+    weights = problem.sample_weights(targets) * counted
     return LeftOutMarginals(
         (mean - cavity * (pushed - precision * mean))[kept],
         (cavity + sweeps.approximation.residual * rows.residual_variance[:, None])[kept],

@@ -334,8 +334,8 @@ def test_sweeps_of_joint_classes_that_do_not_converge_say_so():
     assert not any(entry["converged"] for entry in long.history_[:-2] if "sweep" in entry)
 
 
-@pytest.mark.parametrize("residual", [0.0, 1.0])
-def test_spread_is_calibrated_by_rows_without_their_own_sites(make_store, monkeypatch, residual):
+@pytest.mark.parametrize(("residual", "most"), [(0.0, 1.0), (1.0, 1.0), (1.0, 3.0)])
+def test_spread_is_calibrated_by_rows_without_their_own_sites(make_store, monkeypatch, residual, most):
     seen = []
 
     def watched(problem, draft, original=calibrate.left_out_of_sweeps):
@@ -347,8 +347,10 @@ def test_spread_is_calibrated_by_rows_without_their_own_sites(make_store, monkey
     X, y = sectors(400, classes=3)
     settings = {**FIXED, "n_active": 25, "precision": "float64", "validation": False, "standardize": False}
     settings |= {"inference": FITC(residual=residual), "likelihood": MultivariateProbit()}
-    model = streamgp.fit_stream(make_store(X, y, chunk_rows=150), **settings)
+    weights = np.random.default_rng(1).uniform(1.0, most, 400)
+    model = streamgp.fit_stream(make_store(X, y, chunk_rows=150), sample_weight=weights, **settings)
     [(problem, draft, sites, found)] = seen
+    sites = sites * weights[:, None, None]
     whitened, left = whiten(make_basis(draft.kernel, inducing_of(draft)), X)
     order = np.sort(problem.sample_order())
     assert len(found.targets) == 400
