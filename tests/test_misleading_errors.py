@@ -246,3 +246,25 @@ def test_every_error_can_be_made_anew_in_another_process(kind):
     made = kind.__new__(kind, "told")
     assert made.args == ("told",)
     assert pickle.loads(pickle.dumps(kind("told"))).args == ("told",)
+
+
+@pytest.mark.parametrize("method", ["fit", "predict", "predict_proba"])
+def test_a_store_in_the_place_of_an_array_is_told_where_it_belongs(data, tmp_path, method):
+    group = zarr.open_group(tmp_path / "new.zarr", mode="w")
+    model = StreamGPClassifier(**QUICK).fit(*data)
+    for store in (tmp_path / "new.zarr", str(tmp_path / "new.zarr"), group):
+        with pytest.raises(ParameterError, match="predict_stream"):
+            getattr(model, method)(*([store, data[1]] if method == "fit" else [store]))
+
+
+def test_a_checkpoint_is_not_written_into_a_store(data, tmp_path):
+    group = zarr.open_group(tmp_path / "data.zarr", mode="w")
+    group.create_array("X", data=data[0])
+    group.create_array("y", data=data[1])
+    with pytest.raises(CheckpointError, match="is a Zarr store"):
+        streamgp.fit_stream(tmp_path / "data.zarr", **QUICK, checkpoint=tmp_path / "data.zarr")
+
+
+def test_a_misspelt_parameter_is_told_with_the_ones_that_there_are(data):
+    with pytest.raises(TypeError, match=r"fit_stream has no parameter 'n_actives'; it has .*n_active"):
+        streamgp.fit_stream(data, n_actives=3)
