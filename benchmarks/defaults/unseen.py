@@ -16,8 +16,8 @@ import warnings
 from collections.abc import Callable
 
 from benchmarks.defaults.references import constant, line
+from benchmarks.defaults.tables import unseen_table, write
 from benchmarks.defaults.unseen_sets import CHOOSE, CONFIRM, SETS, absent, task
-from benchmarks.defaults.unseen_table import write
 from benchmarks.harness import Options, Row, Rows, Script, defaults, option, warm_up
 from benchmarks.peers.methods import METHODS as PEERS
 from benchmarks.peers.methods import Request
@@ -62,7 +62,7 @@ METHODS: dict[str, Callable[[Request], Row]] = {
 def rows(options: Options) -> Rows:
     """The cells that are asked for and not there yet."""
     if options.write:
-        write(recorded("unseen"), list(METHODS))
+        write("unseen", unseen_table(recorded("unseen"), list(METHODS)))
         return
     names = options.sets or [name for name, source in SETS.items() if source.half in options.half]
     for seed in options.seeds:

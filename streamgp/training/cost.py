@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streamgp.budget import parse_size
 from streamgp.settings import Local
 from streamgp.training.auto import CONSTANT, LINE, Candidate, Shape
 
@@ -23,6 +24,13 @@ BLOCK_LEARNING = 2.5e10
 JUDGED_KERNELS = 20
 JUDGED_ROWS = 8000
 MODE_EVALUATIONS = 80
+KERNEL_ENTRY = 16
+"""What an entry of a kernel block costs beside its distance: an exponential."""
+HELD_BYTES, HELD_SHARE = 2, 0.5
+"""Bytes of an entry of whitened rows, at least, and the share of the budget that they may have."""
+STORE_PASSES, PART_PASSES = 30, 4
+"""Passes of a mode over a store that memory does not hold; of one with so many rows that parts make steps."""
+ROWS_BY_PARTS = 32 * 8192
 SWEEPS = 20
 FEWEST_ACTIVE = 50
 """Active rows below which a cheaper method is taken instead."""
@@ -51,8 +59,16 @@ def multiply_adds(option: Candidate, shape: Shape) -> float:
     kernels = JUDGED_KERNELS if settings.kernel is None else 1
     if settings.multiclass == "joint":
         learning = kernels * few * small * (p + small + MODE_EVALUATIONS * functions)
-        return learning + n * m * (p + m + 2 * MODE_EVALUATIONS * functions)
+        return learning + _mode(n, p, m, functions, parse_size(settings.memory_budget))
     return kernels * few * small * (p + small) + functions * SWEEPS * n * m * (p + m)
+
+
+def _mode(n: float, p: int, m: float, functions: int, budget: int) -> float:
+    """The mode of all rows: whitened once where memory holds them, else by passes without squares of m."""
+    if HELD_BYTES * n * m <= HELD_SHARE * budget:
+        return n * m * (p + KERNEL_ENTRY + m + 2 * MODE_EVALUATIONS * functions)
+    passes = PART_PASSES if n >= max(ROWS_BY_PARTS, 128 * m) else STORE_PASSES
+    return passes * n * m * (p + KERNEL_ENTRY + 2 * functions)
 
 
 def affordable(

@@ -18,7 +18,16 @@ from streamgp.errors import BudgetError
 from streamgp.passes.candidates import Pool, smallest
 from streamgp.selection import stratified_quotas
 from streamgp.settings import FitSettings
-from streamgp.training.auto import BLOCKS, INDUCING, Candidate, Shape, candidates, with_size, worth_trying
+from streamgp.training.auto import (
+    BLOCKS,
+    EXACT,
+    INDUCING,
+    Candidate,
+    Shape,
+    candidates,
+    with_size,
+    worth_trying,
+)
 from streamgp.training.bend import choose_bend
 from streamgp.training.contest import FOLDS, Fit, Part, apart, folds, hold_contest
 from streamgp.training.cost import affordable, measured_rate
@@ -51,7 +60,7 @@ JUDGES_SHARE = 0.25
 FEWEST_ROWS = 700
 """With fewer rows every row is a judge once."""
 FEWEST_FOLDED = 24
-"""With fewer rows, or fewer of a class than folds, a trial is chance: the most flexible method is taken."""
+"""With fewer rows, or fewer of a class than folds, a trial is chance: an exact model is taken, if any."""
 FEWEST_ACTIVE = 16
 """Fewer active rows are not tried where the budget is too small."""
 MOST_INDUCING = 500
@@ -133,7 +142,9 @@ def _options(prepared: Prepared, settings: FitSettings, planned: Planned) -> lis
         return [Candidate("as asked", _fitting(sized, planned) if settings.size_is_open else sized, 0)]
     options = worth_trying(_that_fit(settings, candidates(settings, shape), planned), shape)
     few = shape.n_rows < FEWEST_ROWS and np.min(prepared.class_counts) < FOLDS
-    return options[-1:] if few or shape.n_rows < FEWEST_FOLDED else options
+    if not few and shape.n_rows >= FEWEST_FOLDED:
+        return options
+    return [option for option in options if option.name == EXACT] or options[-1:]
 
 
 def _fitting(settings: FitSettings, planned: Planned) -> FitSettings:

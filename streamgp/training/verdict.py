@@ -12,7 +12,7 @@ from streamgp.kernels import kernel_from_json
 from streamgp.likelihoods import likelihood_from_json
 from streamgp.persistence import CheckpointFolder
 from streamgp.settings import FitSettings
-from streamgp.training.auto import Candidate
+from streamgp.training.auto import CONSTANT, LINE, Candidate
 
 
 class Trial(NamedTuple):
@@ -55,7 +55,8 @@ class Trial(NamedTuple):
         """For people: ``local blocks: held-out log loss 0.125 against 0.41 by inducing inputs``."""
         late = f"; no time for {', '.join(self.left_out)}" if self.left_out else ""
         if not self.log_losses:
-            size = "" if self.n_active is None else f" with {self.n_active} active rows"
+            is_simple = self.n_active is None or self.chosen in (CONSTANT, LINE)
+            size = "" if is_simple else f" ({self.n_active} of them)"
             return f"{self.chosen}{size}, chosen by max_seconds without a trial{late}"
         others = sorted((loss, name) for name, loss in self.log_losses.items() if name != self.chosen)
         beaten = ", ".join(f"{loss:.4g} by {_with_article(name)}" for loss, name in others)

@@ -16,7 +16,7 @@ from streamgp.likelihoods import Logit
 from streamgp.passes.candidates import Pool
 from streamgp.settings import FITC, IVM, Kmeans, fit_settings
 from streamgp.training import contest, trial
-from streamgp.training.auto import MOST_INDUCING, Shape, candidates, with_size, worth_trying
+from streamgp.training.auto import MOST_EXACT, MOST_INDUCING, Shape, candidates, with_size, worth_trying
 from streamgp.training.contest import FOLDS, Part, apart, folds
 from streamgp.training.trial import FEWEST_FOLDED
 from streamgp.training.verdict import Trial
@@ -74,6 +74,18 @@ def test_candidates_go_from_simple_to_large_and_leave_nothing_open():
     assert "local blocks" in [option.name for option in candidates(settings(), Shape(2000, 200, 2))]
     pixels = Shape(2000, 200, 2, has_common_scale=True)
     assert "local blocks" not in [option.name for option in candidates(settings(), pixels)]
+
+
+def test_of_few_rows_an_exact_model_with_one_lengthscale_is_tried():
+    def tried(shape, **given):
+        return [option.name for option in worth_trying(candidates(settings(**given), shape), shape)]
+
+    simple = ["constant", "linear model"]
+    for classes in (0, 2):
+        assert tried(Shape(MOST_EXACT, 4, classes)) == [*simple, "small exact model", "local blocks"]
+    assert "small exact model" not in tried(Shape(MOST_EXACT + 1, 4, 2))
+    assert tried(Shape(MOST_EXACT, 4, 3)) == [*simple, "inducing inputs", "local blocks"]
+    assert tried(Shape(100, 4, 2), kernel=RBF(1.0, 1.0)) == ["inducing inputs", "local blocks"]
 
 
 def test_a_kernel_or_likelihood_that_is_given_is_kept():
