@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -30,6 +30,10 @@ class Bend:
     def of(record: Mapping[str, Sequence[Any]]) -> Bend:
         """What was written as plain lists."""
         return Bend(**{name: tuple(values) for name, values in record.items()})
+
+    def record(self) -> dict[str, list[Any]]:
+        """The same as plain lists, ready for JSON."""
+        return {name: list(values) for name, values in asdict(self).items()}
 
     @staticmethod
     def of_sample(features: Array, columns: Sequence[int]) -> Bend:

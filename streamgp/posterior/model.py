@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from streamgp.arrays import IntArray
@@ -48,7 +48,7 @@ class Model:
             "active_rows": self.active_rows,
         }
         if self.standardizer.bend is not None:
-            header["bend"] = asdict(self.standardizer.bend)
+            header["bend"] = self.standardizer.bend.record()
         if isinstance(self.targets, ClassTargets):
             arrays["classes"] = self.targets.classes
         else:

@@ -6,7 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -240,7 +240,7 @@ def _bent(settings: FitSettings, parts: Sequence[Part], prepared: Prepared) -> F
 
 def _with_bend(trial: Trial, settings: FitSettings) -> Trial:
     bend = settings.standardize
-    return trial._replace(bend=asdict(bend)) if isinstance(bend, Bend) else trial
+    return trial._replace(bend=bend.record()) if isinstance(bend, Bend) else trial
 
 
 def _held_in_folds(
