@@ -10,6 +10,8 @@ from scipy.special import expit
 
 import streamgp
 from streamgp import StreamGPClassifier, StreamGPRegressor
+from streamgp.errors import ModelFileError
+from streamgp.posterior.believed import _check_bend
 from streamgp.training.bend import long_tailed
 
 
@@ -47,6 +49,14 @@ def test_the_default_bends_long_tails_and_says_so(generator, tmp_path):
     again = streamgp.load(tmp_path / "model.zip")
     np.testing.assert_array_equal(again.predict_proba(test[0]), bent.predict_proba(test[0]))
     np.testing.assert_allclose(again.active_inputs_, bent.active_inputs_)
+
+
+@pytest.mark.parametrize("damage", [{"columns": [7]}, {"width": [0.0]}, {"centre": []}, {"scale": ["1"]}])
+def test_a_bend_that_cannot_be_is_refused(damage):
+    whole = {"columns": [1], "centre": [0.0], "width": [1.0], "shift": [0.0], "scale": [1.0]}
+    _check_bend(whole, 3)
+    with pytest.raises(ModelFileError):
+        _check_bend(whole | damage, 3)
 
 
 def test_normal_columns_stay_straight(generator):
