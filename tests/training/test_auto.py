@@ -262,10 +262,29 @@ def test_copies_of_a_row_learn_or_judge_but_not_both(generator, copies, agree):
     if copies == 1 or not agree:
         assert found is given
         return
-    both = np.concatenate([found.learners.rows, found.judges.rows])
-    np.testing.assert_array_equal(np.sort(both), np.arange(n))
-    assert not set(found.learners.rows // copies) & set(found.judges.rows // copies)
-    assert len(found.judges.rows) == n // 4
+    taught, judged = found.learners.rows // copies, found.judges.rows // copies
+    assert not set(taught) & set(judged)
+    assert set(taught) | set(judged) == set(range(40))
+    assert len(taught) == n - copies * len(judged)
+    assert len(judged) == len(set(judged)) == 10  # of copies one judges
+
+
+@pytest.mark.parametrize("agree", [True, False])
+def test_folds_keep_copies_together_and_one_of_them_judges(generator, agree):
+    X, y = generator.standard_normal((30, 2)), generator.integers(2, size=30).astype(float)
+    features, targets = np.repeat(X, 4, axis=0), np.repeat(y, 4)
+    if not agree:
+        targets[0] = 1 - targets[0]
+    pool = Pool(np.arange(120), features, targets, generator.random(120), np.zeros((120, 0)))
+    parts = folds(pool, 2)
+    judged = np.concatenate([part.judges.rows for part in parts])
+    if not agree:
+        np.testing.assert_array_equal(np.sort(judged), np.arange(120))
+        return
+    np.testing.assert_array_equal(np.sort(judged // 4), np.arange(30))
+    for part in parts:
+        assert not set(part.judges.rows // 4) & set(part.learners.rows // 4)
+        assert len(part.learners.rows) == 4 * (30 - len(part.judges.rows))
 
 
 def test_one_class_is_told_from_all_others():
