@@ -48,6 +48,10 @@ class Gaussian(Likelihood):
                 raise ParameterError(f"Gaussian needs more than 2 degrees of freedom, not {degrees!r}")
             object.__setattr__(self, "degrees", degrees)
 
+    def __repr__(self) -> str:
+        tails = "" if self.degrees is None else f", degrees={self.degrees!r}"
+        return f"Gaussian(noise={self.noise!r}{tails})"
+
     @property
     def parameter_table(self) -> tuple[tuple[Parameter, float], ...]:
         """The noise variance."""

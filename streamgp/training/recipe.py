@@ -206,7 +206,7 @@ def _over_all_rows(choices: Choices) -> Recipe:
         *_first_means(choices),
         _sweep(choices),
         *_combine(choices),
-        *((tails(),) if choices.has_normal_noise else ()),
+        *((tails(),) if choices.has_normal_noise and choices.validation is not False else ()),
     )
 
 
