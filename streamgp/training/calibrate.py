@@ -13,7 +13,7 @@ from streamgp.inference.active_set import ActiveSet, left_out_marginals, refresh
 from streamgp.inference.families import without_families
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Gaussian, JointLikelihood, Likelihood, Softmax
-from streamgp.passes.candidates import is_among
+from streamgp.passes.candidates import Pool, is_among
 from streamgp.posterior.calibration import (
     Calibration,
     calibrate,
@@ -32,8 +32,10 @@ from streamgp.training.stage import Draft, Stage, once
 CALIBRATION_ROWS = 10_000
 FEWEST_TO_CALIBRATE = 100
 FOLDS = 5
-DEGREES = (2.5, 3.0, 4.0, 6.0, 10.0, 20.0)
+DEGREES = (2.1, 2.25, 2.5, 3.0, 4.0, 6.0, 10.0, 20.0)
 """Degrees of freedom of noise with longer tails than a normal's."""
+ROWS_PER_INDUCING = 20
+"""Rows for each inducing input from which what was learned from tells of tails as rows held out do."""
 TAIL_ERRORS = 2.0
 """Standard errors by which rows left out must prefer them."""
 
@@ -169,16 +171,22 @@ def _locally_calibrated(problem: Problem, draft: Draft) -> tuple[Draft, dict[str
 
 
 def tails() -> Stage:
-    """Longer tails of a regression's noise, where rows held out show them; what is not normal stays."""
+    """Longer tails of a regression's noise, where rows held out show them; what is not normal stays.
+
+    Where a model has many rows for each inducing input, as a line has, rows that it learned from tell too.
+    """
 
     def work(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
-        likelihood, held_out = draft.likelihoods[0], problem.held_out
-        if not isinstance(likelihood, Gaussian) or len(held_out.rows) < FEWEST_TO_CALIBRATE:
+        likelihood, judges = draft.likelihoods[0], problem.held_out
+        if ROWS_PER_INDUCING * draft.n_active <= len(problem.sample.rows):
+            drawn = problem.sample.take(np.sort(problem.sample_order(CALIBRATION_ROWS)))
+            judges = Pool._make(map(np.concatenate, zip(judges, drawn, strict=True)))
+        if not isinstance(likelihood, Gaussian) or len(judges.rows) < FEWEST_TO_CALIBRATE:
             return draft, {}
-        mean, variance = marginals_in_memory(snapshot_of(draft), held_out.features, problem)
+        mean, variance = marginals_in_memory(snapshot_of(draft), judges.features, problem)
         assert variance is not None
-        weights = problem.weights.of_rows(held_out.rows, held_out.targets)
-        found = _with_tails(likelihood, held_out.targets, mean[:, 0], variance[:, 0], weights)
+        weights = problem.weights.of_rows(judges.rows, judges.targets)
+        found = _with_tails(likelihood, judges.targets, mean[:, 0], variance[:, 0], weights)
         return replace(draft, likelihoods=(found,)), {"degrees": found.degrees}
 
     return once("calibrate: tails", work)

@@ -1,7 +1,7 @@
 """What methods cost, roughly, and what can be done in the seconds that there are.
 
 A cost is a number of multiply-adds at the rate of a matrix product. The constants were read from fits of
-satimage and of generated data (docs/decisions.md); a factor of two either way is as good as they are.
+generated data (docs/decisions.md); a factor of two either way is as good as they are.
 """
 
 from __future__ import annotations
@@ -19,12 +19,13 @@ from streamgp.training.auto import CONSTANT, LINE, Candidate, Shape
 
 BLOCK_ROWS = 500
 BLOCK_SWEEPS = 12
-BLOCK_LEARNING = 2.5e10
-"""Learning the kernel of local blocks, for each latent function."""
-JUDGED_KERNELS = 20
+BLOCK_LEARNING, REAL_BLOCK_LEARNING = 1.5e11, 2.5e11
+"""Learning the kernel of local blocks, for each class against the rest, and for real targets."""
+JUDGED_KERNELS = 60
+"""Kernels that are judged, each with a few variances."""
 JUDGED_ROWS = 8000
 MODE_EVALUATIONS = 80
-KERNEL_ENTRY = 16
+KERNEL_ENTRY = 64
 """What an entry of a kernel block costs beside its distance: an exponential."""
 HELD_BYTES, HELD_SHARE = 2, 0.5
 """Bytes of an entry of whitened rows, at least, and the share of the budget that they may have."""
@@ -53,7 +54,8 @@ def multiply_adds(option: Candidate, shape: Shape) -> float:
     if isinstance(settings.inference, Local):
         b = min(BLOCK_ROWS, n)
         sweeps = BLOCK_SWEEPS if shape.n_classes else 1
-        learning = BLOCK_LEARNING * min(1.0, n / JUDGED_ROWS)
+        learning = BLOCK_LEARNING if shape.n_classes else REAL_BLOCK_LEARNING
+        learning *= min(1.0, n / JUDGED_ROWS)
         return functions * (learning + sweeps * n * (b * b + b * m + m * m)) + n * p * m
     few, small = min(n, JUDGED_ROWS), min(m, 500)
     kernels = JUDGED_KERNELS if settings.kernel is None else 1

@@ -13,6 +13,8 @@ from streamgp.likelihoods import Gaussian
 from streamgp.training.optimise import descend, logged, minus_log_posterior, pack, pack_bounds, unpack
 
 START_NOISE = 0.1
+LEAST_NOISE = 1e-4
+"""Copies of a row that agree ask for none, and their Gram matrix has no factor without it."""
 
 
 def labels_as_numbers(encoded: FloatArray, n_heads: int) -> FloatArray:
@@ -35,6 +37,7 @@ def by_regression(
 
     log = logged(objective, {}, lambda arrays: None)
     start, bounds = pack(kernel, noise), pack_bounds(kernel, noise)
+    bounds[-1, 0] = np.log(LEAST_NOISE)
     found, _ = descend(log, start, bounds, steps, 2 * steps, is_late)
     learned, [likelihood] = unpack(kernel, noise, found)
     assert isinstance(likelihood, Gaussian)

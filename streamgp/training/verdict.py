@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from streamgp.data.standardize import Bend
 from streamgp.kernels import kernel_from_json
-from streamgp.likelihoods import likelihood_from_json
+from streamgp.likelihoods import Gaussian, likelihood_from_json
 from streamgp.persistence import CheckpointFolder
 from streamgp.settings import FitSettings
 from streamgp.training.auto import CONSTANT, LINE, Candidate
@@ -49,6 +49,8 @@ class Trial(NamedTuple):
         likelihood = settings.likelihood
         if likelihood is None and self.likelihood is not None:
             likelihood = likelihood_from_json(self.likelihood)
+            if isinstance(likelihood, Gaussian):  # tails are looked for anew, in the rows of the fit
+                likelihood = replace(likelihood, degrees=None)
         return replace(settings, kernel=kernel_from_json(self.kernel), likelihood=likelihood, learning=False)
 
     def sentence(self) -> str:
