@@ -37,13 +37,14 @@ class Bend:
 
     @staticmethod
     def of_sample(features: Array, columns: Sequence[int]) -> Bend:
-        """Centre: the median; width: the median of the distances from it that are not zero.
+        """Centre: the median; width: the mean distance from it, or the median of those not zero if less.
 
         Shapes: features (n, p). No column is constant.
         """
         values = features[:, list(columns)].astype(np.float64)
         centre = np.median(values, axis=0)
-        width = np.array([np.median(far[far > 0]) for far in np.abs(values - centre).T])
+        far = np.abs(values - centre).T
+        width = np.array([min(each.mean(), np.median(each[each > 0])) for each in far])
         bent = np.arcsinh((values - centre) / width)
         numbers = (centre, width, bent.mean(axis=0), bent.std(axis=0))
         return Bend(tuple(int(column) for column in columns), *(tuple(each.tolist()) for each in numbers))

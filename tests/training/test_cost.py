@@ -91,8 +91,8 @@ def test_a_mode_over_a_store_needs_no_square_of_inducing_inputs():
         return multiply_adds(options()[2]._replace(settings=given), replace(SHAPE, n_rows=n_rows))
 
     few, many = cost(10**7, 500, "256MiB"), cost(10**7, 1000, "256MiB")
-    assert many < 2.1 * few  # learning is part of both
+    assert many < 2.0 * few  # learning is part of both
     held = cost(10**5, 1000, "4GiB"), cost(10**5, 2000, "4GiB")
-    assert held[1] > 2.5 * held[0]
+    assert held[1] > 2.1 * held[0]
     # Steps by parts of a very large store take fewer passes than a search over a smaller one.
     assert cost(10**6, 500, "64MiB") / 10**6 < cost(10**5, 500, "64MiB") / 10**5
