@@ -67,6 +67,10 @@ class DataWarning(UserWarning):
     """The data can be used, but not as efficiently, or not as meant."""
 
 
+class ClusterWarning(UserWarning):
+    """A cluster does not do any work at the moment; the message says what is waited for."""
+
+
 class NothingLearnedWarning(UserWarning):
     """A fitted model is no better than one that knows nothing but the targets' distribution."""
 

@@ -367,7 +367,7 @@ def start(store: Path, folder: Path, learn: str) -> subprocess.Popen[bytes]:
 @pytest.mark.parametrize("learn", ["fixed", "learn"])
 def test_killed_in_the_middle_of_a_sweep_and_resumed_is_the_same_model(tmp_path, learn):
     store = tmp_path / "train.zarr"
-    write_store(store, 20_000, n_features=4, chunk_rows=500)
+    write_store(store, 6000, n_features=4, chunk_rows=150)
     for name in ("whole", "broken"):
         (tmp_path / name).mkdir()
     assert start(store, tmp_path / "whole", learn).wait() == 0
