@@ -21,7 +21,7 @@ def write(name: str, text: str, path: Path = README) -> None:
 
 
 def unseen_table(cells: Sequence[Row], methods: Sequence[str]) -> str:
-    """A row for each set: log loss and error (percent, or RMSE) of each method, means over seeds."""
+    """A row for each set: log loss, error (percent, or RMSE) and CPU seconds of each method, means over seeds."""
     last = {(row["set"], row["method"], row["seed"]): row for row in cells if "log_loss" in row}
     lines = _head(["set", "half", "rows", *methods])
     for name, source in SETS.items():
@@ -103,4 +103,4 @@ def _told(found: Sequence[Row], loss: float | None, best: float) -> str:
     percent = "error_percent" in found[0]
     error = f"{_mean(found, 'error_percent'):.1f} %" if percent else f"{_mean(found, 'rmse'):.3f}"
     shown = f"**{loss:.3f}**" if loss == best else f"{loss:.3f}"
-    return f"{shown}, {error}, {_mean(found, 'seconds'):.0f} s"
+    return f"{shown}, {error}, {_mean(found, 'cpu_seconds'):.0f} s"
