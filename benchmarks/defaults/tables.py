@@ -21,7 +21,7 @@ def write(name: str, text: str, path: Path = README) -> None:
 
 
 def unseen_table(cells: Sequence[Row], methods: Sequence[str]) -> str:
-    """A row for each set: log loss, error (percent, or RMSE) and CPU seconds of each method, means over seeds."""
+    """A row for each set: log loss, error (percent, or RMSE) and CPU seconds by method, means over seeds."""
     last = {(row["set"], row["method"], row["seed"]): row for row in cells if "log_loss" in row}
     lines = _head(["set", "half", "rows", *methods])
     for name, source in SETS.items():
