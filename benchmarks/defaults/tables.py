@@ -11,6 +11,8 @@ from benchmarks.defaults.unseen_sets import SETS
 from benchmarks.harness import Row
 
 README = Path(__file__).parents[1] / "README.md"
+OBVIOUS = ("constant", "line", "exact")
+REST = ("s", "chosen", "commit")
 
 
 def write(name: str, text: str, path: Path = README) -> None:
@@ -37,7 +39,7 @@ def unseen_table(cells: Sequence[Row], methods: Sequence[str]) -> str:
 
 def generated_table(rows: Sequence[Row]) -> str:
     """A row for each case and size: the best possible beside ours and the obvious, means over seeds."""
-    lines = _head(["case", "rows", "seeds", "best error", "ours", "best log loss", "ours", *OBVIOUS, "s", ""])
+    lines = _head(["case", "rows", "seeds", "best error", "ours", "best log loss", "ours", *OBVIOUS, *REST])
     for (case, size), found in _by([row for row in rows if "best_error" in row], "case", "rows"):
         scale, unit = (1, "") if "rmse" in found[0] else (100, " %")
         error = scale * _mean(found, "best_error")
@@ -49,7 +51,7 @@ def generated_table(rows: Sequence[Row]) -> str:
 
 def sets_table(rows: Sequence[Row]) -> str:
     """A row for each shared set: those that rules were chosen on first, then the others; means over seeds."""
-    lines = _head(["set", "half", "seeds", "error or RMSE", "log loss", *OBVIOUS, "s", ""])
+    lines = _head(["set", "half", "seeds", "error or RMSE", "log loss", *OBVIOUS, *REST])
     halves = [row for row in rows if "half" in row]
     for (half, name), found in sorted(_by(halves, "half", "case"), key=lambda one: one[0][0]):
         unit = "" if "rmse" in found[0] else " %"
@@ -57,9 +59,6 @@ def sets_table(rows: Sequence[Row]) -> str:
         error = f"{_mean(found, _error_of(found[0])):.3g}{unit}"
         lines.append(_line([name, half, len(found), error, *losses, *_rest(found)]))
     return "\n".join(lines)
-
-
-OBVIOUS = ("constant", "line", "exact")
 
 
 def _by(rows: Sequence[Row], *columns: str) -> list[tuple[tuple[str, ...], list[Row]]]:
@@ -72,8 +71,8 @@ def _by(rows: Sequence[Row], *columns: str) -> list[tuple[tuple[str, ...], list[
 
 
 def _rest(found: Sequence[Row]) -> list[str]:
-    chosen = sorted({str(row["chosen"]) for row in found})
-    return [f"{_mean(found, 'seconds'):.0f}", ", ".join(chosen)]
+    chosen, commits = (", ".join(sorted({str(row[key]) for row in found})) for key in ("chosen", "commit"))
+    return [f"{_mean(found, 'seconds'):.0f}", chosen, commits]
 
 
 def _error_of(row: Row) -> str:
