@@ -69,7 +69,7 @@ SETS = {
     "shuttle": Source(CONFIRM, "river", "datasets/shuttle.csv.gz", "anomaly"),
     "hotel": _r(CONFIRM, "modeldata/hotel_rates", "avg_price_per_room", "arrival_date", is_real=True),
     "loans": _r(CONFIRM, "openintro/loans_full_schema", "interest_rate", *LATER, is_real=True),
-    "wages": _r(CONFIRM, "AER/CPS1988", "wage", is_real=True),
+    "wages": _r(CHOOSE, "AER/CPS1988", "wage", is_real=True),
     "visits": _r(CONFIRM, "AER/NMES1988", "visits", is_real=True),
     "nox": _r(CONFIRM, "robustbase/NOxEmissions", "LNOx", is_real=True),
     "storms": _r(CONFIRM, "dplyr/storms", "pressure", "name", "category", "wind", is_real=True),
