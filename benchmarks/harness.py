@@ -50,7 +50,7 @@ def option(name: str, default: Any, about: str | None = None, **more: Any) -> Op
     if default is False:
         return name, {"action": "store_true", "help": about, **more}
     several = isinstance(default, list)
-    first = default[0] if several else default
+    first = default[0] if several and default else default
     kind = str if first is None else type(first)
     settings = {"default": default, "type": kind, "help": about, "nargs": "+" if several else None}
     return name, settings | more

@@ -60,3 +60,9 @@ def record(script: str, row: Mapping[str, Any], save: bool = True) -> None:
         RESULTS.mkdir(exist_ok=True)
         with (RESULTS / f"{script}.jsonl").open("a") as file:
             file.write(line + "\n")
+
+
+def recorded(script: str) -> list[dict[str, Any]]:
+    """All rows that a script has recorded so far, oldest first."""
+    path = RESULTS / f"{script}.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []

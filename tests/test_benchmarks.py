@@ -55,6 +55,7 @@ SMOKE = {
     "benchmarks.robustness.files": "--mutations 10",
     "benchmarks.defaults": "--cases plain --rows 40",
     "benchmarks.defaults.shared_sets": "--synthetic --sets ripley_synth",
+    "benchmarks.defaults.unseen": "--sets chile --methods linear constant",
     "benchmarks.peers": "--synthetic --sets usps4 uci_kin40k --methods LightGBM SVM --rows 100",
     "benchmarks.peers.default": "--synthetic --sets uci_kin40k",
     "benchmarks.peers.reliability": "--synthetic --set usps4 --methods SVM --rows 100",

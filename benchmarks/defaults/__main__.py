@@ -7,7 +7,8 @@
 ``best_*``: what the maker of the data knows. ``constant``, ``line``, ``exact``: log loss of the shares of
 classes (or mean and variance), of a tuned linear model, of an exact Gaussian process of 800 rows. ``lost``:
 by how much the best of these three beats the default, if it does. ``half``: rules were chosen on one half
-of the sets, and are reported on the other.
+of the sets, and are reported on the other. ``--write`` puts tables of all that is recorded into
+benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ import numpy as np
 from benchmarks.datasets import Split, load_split
 from benchmarks.defaults.generated import CASES
 from benchmarks.defaults.references import references
+from benchmarks.defaults.tables import generated_table, sets_table, write
 from benchmarks.harness import SET, Options, Row, Rows, Script, defaults, measured, option
+from benchmarks.record import recorded
 from streamgp import StreamGPClassifier, StreamGPRegressor
 
 CHOSEN_ON = (
@@ -42,6 +45,10 @@ TRAIN_SHARE, MOST_TRAINING = 0.6, 1000
 
 def rows(options: Options) -> Rows:
     """One row for each case, size and seed that is asked for."""
+    if options.write:
+        write("generated", generated_table(recorded("defaults")))
+        write("sets", sets_table(recorded("defaults")))
+        return
     for seed in options.seeds:
         if "generated" in options.parts:
             for name in options.cases:
@@ -50,7 +57,7 @@ def rows(options: Options) -> Rows:
                     best = {"best_error": case.best_error, "best_log_loss": case.best_log_loss}
                     yield {"case": name, "seed": seed, **best, **_told(case.split, seed, options)}
         for part, sets in (("small", SMALL), ("shared", SHARED)):
-            for name in sets if part in options.parts else ():
+            for name in options.sets or sets if part in options.parts else ():
                 half = "chosen on" if name in CHOSEN_ON else "reported on"
                 split = _split(name, seed, options)
                 yield {"case": name, "half": half, "seed": seed, **_told(split, seed, options)}
@@ -97,6 +104,8 @@ OPTIONS = (
     option("--parts", ["generated"], choices=["generated", "small", "shared"]),
     option("--cases", list(CASES), choices=list(CASES)),
     option("--rows", [5000], "training rows of generated data"),
+    option("--sets", [], "which of the sets (default: all of the parts)", type=str),
+    option("--write", False, "only write the tables of what is recorded"),
     *defaults(seeds=[0], memory_budget="1GiB"),
 )
 SCRIPT = Script("defaults", __doc__, rows, OPTIONS)

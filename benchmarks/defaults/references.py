@@ -24,8 +24,8 @@ def references(split: Split, seed: int) -> Row:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # their optimisers need not converge
         return {
-            "constant_log_loss": _loss(_constant(split), split),
-            "line_log_loss": _loss(_line(split, seed), split),
+            "constant_log_loss": _loss(constant(split), split),
+            "line_log_loss": _loss(line(split, seed), split),
             "exact_log_loss": _loss(_exact(split, seed), split),
         }
 
@@ -43,7 +43,8 @@ def _drawn(split: Split, rows: int, seed: int) -> Split:
     return split.learning_from(np.random.default_rng(seed).permutation(len(split.y_train))[:rows])
 
 
-def _constant(split: Split) -> Array | Normal:
+def constant(split: Split) -> Array | Normal:
+    """Shares of classes, or mean and deviation."""
     rows = len(split.y_test)
     if _is_real(split):
         return Normal(np.full(rows, split.y_train.mean()), np.full(rows, split.y_train.std()))
@@ -51,7 +52,8 @@ def _constant(split: Split) -> Array | Normal:
     return np.tile(counts / counts.sum(), (rows, 1))
 
 
-def _line(split: Split, seed: int) -> Array | Normal:
+def line(split: Split, seed: int) -> Array | Normal:
+    """Logistic regression of tuned strength, or Bayesian ridge."""
     few = _drawn(split, LINE_ROWS, seed)
     if _is_real(split):
         model = make_pipeline(StandardScaler(), BayesianRidge()).fit(*few.train)

@@ -10,7 +10,6 @@ measured again, unless ``--again`` says so. ``--write`` only makes the README's 
 from __future__ import annotations
 
 import importlib.util
-import json
 from collections.abc import Iterator, Sequence
 
 from benchmarks.harness import DATA, Options, Row, Rows, Script, defaults, in_own_process, option
@@ -18,7 +17,7 @@ from benchmarks.peers.cells import cell
 from benchmarks.peers.data import SETS, task_of
 from benchmarks.peers.methods import METHODS
 from benchmarks.peers.table import write
-from benchmarks.record import RESULTS, metadata
+from benchmarks.record import metadata, recorded
 
 TIMES_OURS = 4.0
 """A rival that could go on for ever may take so many times the seconds of our default."""
@@ -26,21 +25,15 @@ WITHOUT_OURS = 120.0
 """Its seconds where ours are not recorded yet."""
 
 
-def recorded() -> list[Row]:
-    """All cells measured so far; the last one of a kind counts."""
-    path = RESULTS / "peers.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-
-
 def rows(options: Options) -> Rows:
     """The cells that are asked for and not there yet."""
     if options.write:
-        write(recorded())
+        write(recorded("peers"))
         return
     for name in options.sets:
         for seed in options.seeds:
             for method in options.methods:
-                if options.again or not _is_there(recorded(), name, method, seed):
+                if options.again or not _is_there(recorded("peers"), name, method, seed):
                     yield {
                         "set": name,
                         "method": method,
@@ -58,7 +51,7 @@ def _measured(name: str, method: str, seed: int, options: Options) -> Row:
         return {"absent": "too many rows"}
     if options.synthetic:
         return in_own_process(cell, name, method, seed, options, 1.0)
-    ours = [row for row in recorded() if _is(row, name, "streamgp", seed) and "seconds" in row]
+    ours = [row for row in recorded("peers") if _is(row, name, "streamgp", seed) and "seconds" in row]
     seconds = TIMES_OURS * ours[-1]["seconds"] if ours else WITHOUT_OURS
     return in_own_process(cell, name, method, seed, options, seconds)
 

@@ -148,10 +148,7 @@ class StreamGPEstimator(StreamGPParameters):
     def active_inputs_(self) -> FloatArray:
         """Inputs that the model keeps, in the features' own units: active rows, centres, learned ones."""
         check_is_fitted(self)
-        standardizer = self.model_.standardizer
-        kept = np.asarray(self.model_.snapshot.active_inputs, np.float64)
-        inputs: FloatArray = standardizer.shift + standardizer.scale * kept
-        return inputs
+        return self.model_.standardizer.undone(self.model_.snapshot.active_inputs)
 
     @property
     def active_starts_(self) -> list[int]:

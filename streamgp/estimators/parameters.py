@@ -91,7 +91,8 @@ class StreamGPParameters(BaseEstimator):  # type: ignore[misc]
           "fitc" also if targets are real or inducing inputs are learned), else "constant". For "pass" and
           "fpass" on real targets it follows the evidence of the active set every 8 blocks.
     standardize : {"auto", "common"} or bool
-        Shift and scale of the features; see :func:`streamgp.data.standardize.choose_standardizer`.
+        Shift and scale of the features; see :func:`streamgp.data.standardize.choose_standardizer`. With
+        "auto", and a method that is "auto" too, columns of long tails are bent where that predicts better.
     precision : {"auto", "float32", "float64"}
         Arithmetic of the passes; factors are always float64.
     memory_budget : int or str

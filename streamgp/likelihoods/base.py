@@ -8,6 +8,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtr
 
 from streamgp.arrays import FloatArray
 from streamgp.errors import ParameterError
@@ -175,6 +176,10 @@ class Likelihood(Parametric):
     ) -> FloatArray:
         """Log density, or log probability, of each target under its own marginal: log Z, (c,)."""
         return self.of_labels.tilted_moments(targets, latent_mean, latent_variance).log_z
+
+    def mass_below(self, deviations: FloatArray) -> FloatArray:
+        """Share of a real target's predictive distribution below its mean plus so many deviations, (c,)."""
+        return np.asarray(ndtr(deviations))
 
     def positive_probability(self, latent_mean: npt.ArrayLike, latent_variance: npt.ArrayLike) -> FloatArray:
         """P(y = +1) of each row, (c,); only for likelihoods of two classes."""

@@ -8,11 +8,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import stdtr
 
 from streamgp.arrays import FloatArray
+from streamgp.errors import ParameterError
 from streamgp.likelihoods.base import Likelihood, TiltedMoments, TiltedSites, as_rows
 from streamgp.likelihoods.closed_form import swept_moments, swept_sites
 from streamgp.likelihoods.parameters import Parameter, checked_number
+from streamgp.likelihoods.student import StudentT
 from streamgp.numerics.moments import GAUSSIAN
 
 # Targets of a regression have variance 1: noise from 1e-8 (a ten-thousandth of the spread) to 100.
@@ -23,6 +26,10 @@ NOISE = Parameter("noise", positive=True, lower=math.log(1e-8), upper=math.log(1
 class Gaussian(Likelihood):
     """p(y|f) = N(y; f, noise), noise a variance.
 
+    ``degrees``: where rows that were left out show longer tails than a normal has, predictions are told by
+    Student's density of the same variance, with so many degrees of freedom (more than 2). Inference stays
+    that of normal noise.
+
     Examples
     --------
     >>> Gaussian(noise=0.25).predictive_variance([0.0], [1.0]).tolist()
@@ -30,10 +37,20 @@ class Gaussian(Likelihood):
     """
 
     noise: float = 0.1
+    degrees: float | None = None
     family = GAUSSIAN
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "noise", checked_number("Gaussian", "noise", self.noise, positive=True))
+        if self.degrees is not None:
+            degrees = checked_number("Gaussian", "degrees", self.degrees, positive=True)
+            if degrees <= 2.0:
+                raise ParameterError(f"Gaussian needs more than 2 degrees of freedom, not {degrees!r}")
+            object.__setattr__(self, "degrees", degrees)
+
+    def __repr__(self) -> str:
+        tails = "" if self.degrees is None else f", degrees={self.degrees!r}"
+        return f"Gaussian(noise={self.noise!r}{tails})"
 
     @property
     def parameter_table(self) -> tuple[tuple[Parameter, float], ...]:
@@ -90,6 +107,27 @@ class Gaussian(Likelihood):
         expected = ((target - mean) * share) ** 2 * effective + variance * share
         return (0.5 * (expected - power))[None, :]
 
+    def log_predictive_density(
+        self, targets: npt.ArrayLike, latent_mean: npt.ArrayLike, latent_variance: npt.ArrayLike
+    ) -> FloatArray:
+        """Log density of each target: log Z, or that of Student's noise of the same variance, (c,)."""
+        if self.degrees is None:
+            return super().log_predictive_density(targets, latent_mean, latent_variance)
+        return self._tails(self.degrees).log_predictive_density(targets, latent_mean, latent_variance)
+
+    def mass_below(self, deviations: FloatArray) -> FloatArray:
+        """The normal's, or that of Student's distribution of as many degrees and the same variance, (c,).
+
+        Doubt about the function, which is normal, is counted as if it had the tails of the noise.
+        """
+        if self.degrees is None:
+            return super().mass_below(deviations)
+        return np.asarray(stdtr(self.degrees, deviations * math.sqrt(self.degrees / (self.degrees - 2.0))))
+
+    def _tails(self, degrees: float) -> StudentT:
+        """Student's noise of the same variance."""
+        return StudentT(math.sqrt(self.noise * (degrees - 2.0) / degrees), degrees)
+
     def predictive_mean(self, latent_mean: npt.ArrayLike, latent_variance: npt.ArrayLike) -> FloatArray:
         """The latent mean, (c,)."""
         return as_rows(latent_mean, latent_variance)[0]
@@ -100,8 +138,10 @@ class Gaussian(Likelihood):
 
     def workspace_bytes(self, rows: int, *, power: float = 1.0) -> int:
         """Result and float64 copies of the input."""
-        return 8 * 8 * rows
+        tails = 0 if self.degrees is None else self._tails(self.degrees).workspace_bytes(rows)
+        return max(tails, 8 * 8 * rows)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for :func:`streamgp.likelihoods.likelihood_from_json`."""
-        return {"kind": "Gaussian", "noise": self.noise}
+        tails = {} if self.degrees is None else {"degrees": self.degrees}
+        return {"kind": "Gaussian", "noise": self.noise, **tails}

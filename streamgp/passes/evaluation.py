@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
 from streamgp.arrays import Array, IntArray
 from streamgp.passes.block import Block, Visitor
@@ -105,7 +104,7 @@ class RealEvaluation(Visitor[RealScore]):
         shift, scale = self.predictive.targets.shift, self.predictive.targets.scale
         target = scale * block.targets
         residual = shift + target - prediction.mean
-        mass = ndtr(residual / np.sqrt(prediction.variance))
+        mass = self.predictive.likelihood.mass_below(residual / np.sqrt(prediction.variance))
         predicted = _plane_bins((prediction.mean - shift) / scale)
         places = PLANE_BINS * predicted + _plane_bins(block.targets)
         return RealScore(

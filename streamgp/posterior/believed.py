@@ -46,6 +46,8 @@ def check_model_record(header: Mapping[str, Any], arrays: Arrays) -> None:
     for name in ("shift", "scale"):
         _require(_shape(arrays, name, 1, "f") == features[1:], f"{name} has not one number for each feature")
     _require(bool(np.all(arrays["scale"] > 0)), "a scale is not above zero")
+    if "bend" in header:
+        _check_bend(header["bend"], features[1])
     pairs = arrays["active_rows"].ndim == 2  # of rows and their transformations
     _shape(arrays, "active_rows", 2 if pairs else 1, "iu")
     _require(not pairs or arrays["active_rows"].shape[1] == 2, "active rows are no pairs")
@@ -74,6 +76,20 @@ def check_model_record(header: Mapping[str, Any], arrays: Arrays) -> None:
     else:
         shift, scale = _numbers(header["targets"], 2, "targets")
         _require(scale > 0 and n_heads == 1, f"targets are {shift!r}, {scale!r} for {n_heads} heads")
+
+
+def _check_bend(bend: Any, n_features: int) -> None:
+    """Refuse bent columns that are no columns, or whose numbers cannot be."""
+    columns = bend["columns"]
+    _require(
+        isinstance(columns, list) and all(type(each) is int and 0 <= each < n_features for each in columns),
+        f"bent columns are {columns!r}",
+    )
+    for name in ("centre", "width", "shift", "scale"):
+        numbers = _numbers(bend[name], len(columns), f"bend {name}")
+        _require(
+            name in ("centre", "shift") or min(numbers, default=1.0) > 0, f"a bend {name} is not above 0"
+        )
 
 
 def _check_heads(header: Mapping[str, Any], arrays: Arrays, n_inputs: int) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from streamgp.arrays import IntArray
 from streamgp.data import ClassTargets, RealTargets, Standardizer, Targets
+from streamgp.data.standardize import Bend
 from streamgp.data.targets import NoLabel
 from streamgp.likelihoods import likelihood_from_json
 from streamgp.posterior.believed import believed, check_model_record
@@ -46,6 +47,8 @@ class Model:
             "scale": self.standardizer.scale,
             "active_rows": self.active_rows,
         }
+        if self.standardizer.bend is not None:
+            header["bend"] = self.standardizer.bend.record()
         if isinstance(self.targets, ClassTargets):
             arrays["classes"] = self.targets.classes
         else:
@@ -67,7 +70,8 @@ class Model:
     @staticmethod
     def _made(header: dict[str, Any], arrays: dict[str, Any], read_snapshot: ReadSnapshot) -> Model:
         check_model_record(header, arrays)
-        standardizer = Standardizer(arrays["shift"], arrays["scale"])
+        bend = Bend.of(header["bend"]) if "bend" in header else None
+        standardizer = Standardizer(arrays["shift"], arrays["scale"], bend)
         likelihoods = tuple(likelihood_from_json(document) for document in header["likelihoods"])
         targets: Targets
         predictive: ClassPredictive | RealPredictive

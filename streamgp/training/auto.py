@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from streamgp.kernels import Constant, Linear
+from streamgp.kernels import RBF, Constant, Linear
 from streamgp.likelihoods import Likelihood
 from streamgp.selection import Kmeans, Random
 from streamgp.settings import FITC, FitSettings, Local
 
-CONSTANT, LINE, INDUCING, BLOCKS = "constant", "linear model", "inducing inputs", "local blocks"
+CONSTANT, LINE, EXACT = "constant", "linear model", "small exact model"
+INDUCING, BLOCKS = "inducing inputs", "local blocks"
 """Names of the methods, for people."""
 MOST_INDUCING = 2000
 ROWS_PER_INDUCING = 3
@@ -29,6 +30,8 @@ LOCAL_INDUCING = 300
 MOST_LOCAL_FEATURES, MOST_LOCAL_PIXELS = 300, 60
 """Features up to which near rows may tell more than far ones: few of them can matter, but many pixels do."""
 MOST_LOCAL_CLASSES = 12
+MOST_EXACT = 500
+"""Rows up to which an exact model with one lengthscale is tried: few rows cannot choose among kernels."""
 MOST_LINEAR = 1000
 """Features up to which a linear model is tried."""
 KEPT_SHARE = 0.5
@@ -82,8 +85,12 @@ def candidates(settings: FitSettings, shape: Shape) -> tuple[Candidate, ...]:
 
 
 def worth_trying(options: Sequence[Candidate], shape: Shape) -> list[Candidate]:
-    """The candidates that a trial compares: blocks of real targets contain their inducing inputs."""
-    contained = shape.n_classes == 0 and any(option.name == BLOCKS for option in options)
+    """The candidates that a trial compares.
+
+    Inducing inputs are left out where something contains them: blocks of real targets, an exact model.
+    """
+    names = [option.name for option in options]
+    contained = EXACT in names or (shape.n_classes == 0 and BLOCKS in names)
     return [option for option in options if not (contained and option.name == INDUCING)]
 
 
@@ -116,6 +123,19 @@ def _linear(settings: FitSettings, shape: Shape) -> FitSettings:
     return _inducing(chosen, shape)
 
 
+def _exact(settings: FitSettings, shape: Shape) -> FitSettings:
+    """Every row induces, one lengthscale for all features: three numbers are learned, by the evidence."""
+    return replace(
+        settings,
+        kernel=RBF(10.0 if shape.n_classes else 1.0, 0.5 * math.sqrt(shape.n_features)),
+        selection=Random(),
+        inference=FITC(residual=1.0, power=1.0, learn_inducing=False),
+        n_active=shape.n_rows,
+        size_is_open=False,
+        validation=False if settings.validation is None else settings.validation,
+    )
+
+
 def _inducing(settings: FitSettings, shape: Shape) -> FitSettings:
     """All rows seen through inducing inputs; several classes jointly."""
     jointly = _can_be_joint(settings, shape)
@@ -143,6 +163,11 @@ def _can_be_local(settings: FitSettings, shape: Shape) -> bool:
     return shape.n_features <= widest and shape.n_classes <= MOST_LOCAL_CLASSES
 
 
+def _can_be_exact(settings: FitSettings, shape: Shape) -> bool:
+    few = shape.n_rows <= MOST_EXACT and shape.n_classes <= 2
+    return few and settings.kernel is None and settings.size_is_open
+
+
 def _can_be_joint(settings: FitSettings, shape: Shape) -> bool:
     return shape.n_classes > 0 and not isinstance(settings.likelihood, Likelihood)
 
@@ -160,6 +185,7 @@ METHODS = (
         _linear,
         lambda settings, shape: True,
     ),
+    Method(EXACT, _can_be_exact, _exact, lambda settings, shape: False),
     Method(INDUCING, lambda settings, shape: True, _inducing, _can_be_joint),
     Method(BLOCKS, _can_be_local, _blocks, lambda settings, shape: False),
 )

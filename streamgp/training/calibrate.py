@@ -13,7 +13,7 @@ from streamgp.inference.active_set import ActiveSet, left_out_marginals, refresh
 from streamgp.inference.families import without_families
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Gaussian, JointLikelihood, Likelihood, Softmax
-from streamgp.passes.candidates import is_among
+from streamgp.passes.candidates import Pool, is_among
 from streamgp.posterior.calibration import (
     Calibration,
     calibrate,
@@ -34,6 +34,12 @@ from streamgp.training.stage import Draft, Stage, once
 CALIBRATION_ROWS = 10_000
 FEWEST_TO_CALIBRATE = 100
 FOLDS = 5
+DEGREES = (2.1, 2.25, 2.5, 3.0, 4.0, 6.0, 10.0, 20.0)
+"""Degrees of freedom of noise with longer tails than a normal's."""
+ROWS_PER_INDUCING = 20
+"""Rows for each inducing input from which what was learned from tells of tails as rows held out do."""
+TAIL_ERRORS = 2.0
+"""Standard errors by which rows left out must prefer them."""
 
 
 def calibration() -> Stage:
@@ -182,7 +188,8 @@ def _locally_calibrated(problem: Problem, draft: Draft) -> tuple[Draft, dict[str
     elif isinstance(first, Gaussian):
         moments = (found.targets, found.mean[:, 0], found.variance[:, 0])
         one, noise = calibrate_noise(*moments, first.noise, weights)
-        calibrations, likelihoods = (one,), (replace(first, noise=noise),)
+        shrunk = (moments[0], moments[1], one.variance_scale * moments[2])
+        calibrations, likelihoods = (one,), (_with_tails(replace(first, noise=noise), *shrunk, weights),)
     else:
         targets = problem.head_targets(found.targets, 0)
         calibrations = (calibrate(first, targets, found.mean[:, 0], found.variance[:, 0], weights),)
@@ -192,6 +199,43 @@ def _locally_calibrated(problem: Problem, draft: Draft) -> tuple[Draft, dict[str
         "left_out_baseline": unconditional_log_density(problem, found.targets, weights),
     }
     return replace(draft, calibrations=calibrations, likelihoods=likelihoods), told
+
+
+def tails() -> Stage:
+    """Longer tails of a regression's noise, where rows held out show them; what is not normal stays.
+
+    Where a model has many rows for each inducing input, as a line has, rows that it learned from tell too.
+    """
+
+    def work(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
+        likelihood, judges = draft.likelihoods[0], problem.held_out
+        if ROWS_PER_INDUCING * draft.n_active <= len(problem.sample.rows):
+            drawn = problem.sample.take(np.sort(problem.sample_order(CALIBRATION_ROWS)))
+            judges = Pool._make(map(np.concatenate, zip(judges, drawn, strict=True)))
+        if not isinstance(likelihood, Gaussian) or len(judges.rows) < FEWEST_TO_CALIBRATE:
+            return draft, {}
+        mean, variance = marginals_in_memory(snapshot_of(draft), judges.features, problem)
+        assert variance is not None
+        weights = problem.weights.of_rows(judges.rows, judges.targets)
+        found = _with_tails(likelihood, judges.targets, mean[:, 0], variance[:, 0], weights)
+        return replace(draft, likelihoods=(found,)), {"degrees": found.degrees}
+
+    return once("calibrate: tails", work)
+
+
+def _with_tails(
+    likelihood: Gaussian, targets: FloatArray, mean: FloatArray, variance: FloatArray, weights: FloatArray
+) -> Gaussian:
+    """Noise of the same variance and the tails that rows left out show; normal where they show none."""
+
+    def densities(degrees: float | None) -> FloatArray:
+        one = replace(likelihood, degrees=degrees)
+        return weights * one.log_predictive_density(targets, mean, variance)
+
+    normal = densities(None)
+    best = max(DEGREES, key=lambda degrees: float(densities(degrees).sum()))
+    longer = is_better(densities(best), normal, TAIL_ERRORS)
+    return replace(likelihood, degrees=best if longer else None)
 
 
 def left_out(

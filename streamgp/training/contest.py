@@ -52,15 +52,23 @@ class Part(NamedTuple):
 
 
 def folds(pool: Pool, n_classes: int) -> list[Part]:
-    """Parts in which every row judges once; each class is spread over all of them."""
-    codes = pool.targets.astype(np.intp) if n_classes else np.zeros(len(pool.rows), np.intp)
+    """Parts in which every row judges once; each class is spread over all of them.
+
+    Where most rows are copies that agree, all copies of a row are in one fold, and one of them judges.
+    """
+    group = _copies(pool)
+    if group is None or np.mean(np.bincount(group)[group] > 1) < MOST_COPIES:
+        group = np.arange(len(pool.rows))
+    _, first = np.unique(group, return_index=True)
+    targets, keys = pool.targets[first], pool.keys[first]
+    codes = targets.astype(np.intp) if n_classes else np.zeros(len(first), np.intp)
     fold = np.empty(len(codes), np.intp)
     for code in np.unique(codes):
         members = np.flatnonzero(codes == code)
         # From another fold on for each class: else the first one would have all the odd rows.
-        fold[members[np.argsort(pool.keys[members])]] = (np.arange(len(members)) + code) % FOLDS
+        fold[members[np.argsort(keys[members])]] = (np.arange(len(members)) + code) % FOLDS
     return [
-        Part(pool.take(np.flatnonzero(fold != judged)), pool.take(np.flatnonzero(fold == judged)))
+        Part(pool.take(np.flatnonzero(fold[group] != judged)), pool.take(np.sort(first[fold == judged])))
         for judged in range(FOLDS)
     ]
 
@@ -68,23 +76,32 @@ def folds(pool: Pool, n_classes: int) -> list[Part]:
 def apart(part: Part) -> Part:
     """The same rows, copies of one row on one side, where most judges are copies and all copies agree.
 
-    Such judges praise whoever learns by heart, and new rows are no copies. Where copies differ in their
-    targets (a few categories, and chance) new rows are copies too, and all stays as it is.
+    Such judges praise whoever learns by heart, and new rows are no copies; of copies one judges, for they
+    say the same. Where copies differ in their targets (a few categories, and chance) new rows are copies
+    too, and all stays as it is.
     """
     pool = Pool._make(map(np.concatenate, zip(part.learners, part.judges, strict=True)))
-    _, group = np.unique([row.tobytes() for row in pool.features], return_inverse=True)
+    group = _copies(pool)
+    if group is None:
+        return part
     taught = np.unique(group[: len(part.learners.rows)])
     if np.mean(np.isin(group[len(part.learners.rows) :], taught)) < MOST_COPIES:
         return part
-    first = np.full(group.max() + 1, np.nan)
-    first[group[::-1]] = pool.targets[::-1]
-    if np.any(first[group] != pool.targets):
-        return part
+    _, first = np.unique(group, return_index=True)
     n_judges = max(1, len(first) * len(part.judges.rows) // len(pool.rows))
     key = np.full(len(first), np.inf)
     np.minimum.at(key, group, pool.keys)
-    judging = np.isin(group, np.argsort(key, kind="stable")[:n_judges])
-    return Part(pool.take(np.flatnonzero(~judging)), pool.take(np.flatnonzero(judging)))
+    judging = np.argsort(key, kind="stable")[:n_judges]
+    return Part(pool.take(np.flatnonzero(~np.isin(group, judging))), pool.take(np.sort(first[judging])))
+
+
+def _copies(pool: Pool) -> IntArray | None:
+    """A number for each row, equal rows have the same; None where equal rows differ in their targets."""
+    _, found = np.unique([row.tobytes() for row in pool.features], return_inverse=True)
+    group: IntArray = found.ravel()
+    targets = np.empty(group.max() + 1)
+    targets[group] = pool.targets
+    return None if np.any(targets[group] != pool.targets) else group
 
 
 def hold_contest(

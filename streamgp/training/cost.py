@@ -1,7 +1,7 @@
 """What methods cost, roughly, and what can be done in the seconds that there are.
 
 A cost is a number of multiply-adds at the rate of a matrix product. The constants were read from fits of
-satimage and of generated data (docs/decisions.md); a factor of two either way is as good as they are.
+generated data (docs/decisions.md); a factor of two either way is as good as they are.
 """
 
 from __future__ import annotations
@@ -13,16 +13,25 @@ from typing import NamedTuple
 
 import numpy as np
 
+from streamgp.budget import parse_size
 from streamgp.settings import Local
 from streamgp.training.auto import CONSTANT, LINE, Candidate, Shape
 
 BLOCK_ROWS = 500
 BLOCK_SWEEPS = 12
-BLOCK_LEARNING = 2.5e10
-"""Learning the kernel of local blocks, for each latent function."""
-JUDGED_KERNELS = 20
+BLOCK_LEARNING, REAL_BLOCK_LEARNING = 1.5e11, 2.5e11
+"""Learning the kernel of local blocks, for each class against the rest, and for real targets."""
+JUDGED_KERNELS = 60
+"""Kernels that are judged, each with a few variances."""
 JUDGED_ROWS = 8000
 MODE_EVALUATIONS = 80
+KERNEL_ENTRY = 64
+"""What an entry of a kernel block costs beside its distance: an exponential."""
+HELD_BYTES, HELD_SHARE = 2, 0.5
+"""Bytes of an entry of whitened rows, at least, and the share of the budget that they may have."""
+STORE_PASSES, PART_PASSES = 30, 4
+"""Passes of a mode over a store that memory does not hold; of one with so many rows that parts make steps."""
+ROWS_BY_PARTS = 32 * 8192
 SWEEPS = 20
 FEWEST_ACTIVE = 50
 """Active rows below which a cheaper method is taken instead."""
@@ -45,14 +54,23 @@ def multiply_adds(option: Candidate, shape: Shape) -> float:
     if isinstance(settings.inference, Local):
         b = min(BLOCK_ROWS, n)
         sweeps = BLOCK_SWEEPS if shape.n_classes else 1
-        learning = BLOCK_LEARNING * min(1.0, n / JUDGED_ROWS)
+        learning = BLOCK_LEARNING if shape.n_classes else REAL_BLOCK_LEARNING
+        learning *= min(1.0, n / JUDGED_ROWS)
         return functions * (learning + sweeps * n * (b * b + b * m + m * m)) + n * p * m
     few, small = min(n, JUDGED_ROWS), min(m, 500)
     kernels = JUDGED_KERNELS if settings.kernel is None else 1
     if settings.multiclass == "joint":
         learning = kernels * few * small * (p + small + MODE_EVALUATIONS * functions)
-        return learning + n * m * (p + m + 2 * MODE_EVALUATIONS * functions)
+        return learning + _mode(n, p, m, functions, parse_size(settings.memory_budget))
     return kernels * few * small * (p + small) + functions * SWEEPS * n * m * (p + m)
+
+
+def _mode(n: float, p: int, m: float, functions: int, budget: int) -> float:
+    """The mode of all rows: whitened once where memory holds them, else by passes without squares of m."""
+    if HELD_BYTES * n * m <= HELD_SHARE * budget:
+        return n * m * (p + KERNEL_ENTRY + m + 2 * MODE_EVALUATIONS * functions)
+    passes = PART_PASSES if n >= max(ROWS_BY_PARTS, 128 * m) else STORE_PASSES
+    return passes * n * m * (p + KERNEL_ENTRY + 2 * functions)
 
 
 def affordable(

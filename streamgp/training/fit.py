@@ -18,6 +18,7 @@ from scipy.special import ndtri
 
 from streamgp.budget import refuse_impossible
 from streamgp.data import RealTargets, Rows
+from streamgp.data.standardize import Bend
 from streamgp.data.targets import Task, is_labelled, n_heads
 from streamgp.inference.active_set import ActiveSet
 from streamgp.likelihoods import Gaussian, Likelihood, Probit
@@ -103,7 +104,9 @@ def _settled(
     if settings.max_seconds is not None:
         left = max(0.0, settings.max_seconds - (time.monotonic() - started))
     settings, trial = settle(prepared, plan, settings, identity, fit, planned, left)
-    plan = planned(settings)
+    plan, bend = planned(settings), settings.standardize
+    if isinstance(bend, Bend):
+        prepared = replace(prepared, standardizer=prepared.standardizer.bent(bend))
     logger.info("memory plan\n%s", plan)
     return plan, replace(prepared, rows=rows.cut(plan.span_rows)), settings, trial
 

@@ -15,6 +15,7 @@ from streamgp.training.calibrate import (
     local_calibration,
     point_calibration,
     spread_calibration,
+    tails,
 )
 from streamgp.training.choices import PREDICTIVE, Choices, Traits, resolve
 from streamgp.training.group import group_rows
@@ -206,6 +207,7 @@ def _over_all_rows(choices: Choices) -> Recipe:
         *_first_means(choices),
         _sweep(choices),
         *_combine(choices),
+        *((tails(),) if choices.has_normal_noise and choices.validation is not False else ()),
     )
 
 

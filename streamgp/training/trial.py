@@ -13,11 +13,22 @@ import numpy as np
 
 from streamgp.budget import parse_size
 from streamgp.data import ClassTargets
+from streamgp.data.standardize import Bend
 from streamgp.errors import BudgetError
 from streamgp.passes.candidates import Pool, smallest
 from streamgp.selection import stratified_quotas
 from streamgp.settings import FitSettings
-from streamgp.training.auto import BLOCKS, INDUCING, Candidate, Shape, candidates, with_size, worth_trying
+from streamgp.training.auto import (
+    BLOCKS,
+    EXACT,
+    INDUCING,
+    Candidate,
+    Shape,
+    candidates,
+    with_size,
+    worth_trying,
+)
+from streamgp.training.bend import choose_bend
 from streamgp.training.contest import FOLDS, Fit, Part, apart, folds, hold_contest
 from streamgp.training.cost import affordable, measured_rate
 from streamgp.training.plan import MemoryPlan
@@ -49,7 +60,7 @@ JUDGES_SHARE = 0.25
 FEWEST_ROWS = 700
 """With fewer rows every row is a judge once."""
 FEWEST_FOLDED = 24
-"""With fewer rows, or fewer of a class than folds, a trial is chance: the most flexible method is taken."""
+"""With fewer rows, or fewer of a class than folds, a trial is chance: an exact model is taken, if any."""
 FEWEST_ACTIVE = 16
 """Fewer active rows are not tried where the budget is too small."""
 MOST_INDUCING = 500
@@ -131,7 +142,9 @@ def _options(prepared: Prepared, settings: FitSettings, planned: Planned) -> lis
         return [Candidate("as asked", _fitting(sized, planned) if settings.size_is_open else sized, 0)]
     options = worth_trying(_that_fit(settings, candidates(settings, shape), planned), shape)
     few = shape.n_rows < FEWEST_ROWS and np.min(prepared.class_counts) < FOLDS
-    return options[-1:] if few or shape.n_rows < FEWEST_FOLDED else options
+    if not few and shape.n_rows >= FEWEST_FOLDED:
+        return options
+    return [option for option in options if option.name == EXACT] or options[-1:]
 
 
 def _fitting(settings: FitSettings, planned: Planned) -> FitSettings:
@@ -203,6 +216,7 @@ def _held_on(
     if settings.size_is_open:
         small = replace(settings, n_active=min(MOST_INDUCING, len(learners.rows) // 3), size_is_open=False)
     part = Part(learners, judges) if names_rows else apart(Part(learners, judges))
+    small = _bent(small, [part], prepared)
     shape = _shape(prepared, len(part.learners.rows))
     options = [option for option in candidates(small, shape) if option.name in names]
     if shape.n_classes > 2 and any(option.name == BLOCKS for option in options):
@@ -212,7 +226,21 @@ def _held_on(
     many_more = MUCH_LARGER * len(part.learners.rows) <= prepared.rows.n_rows
     before = time.monotonic() - begun
     trial = hold_contest(options, prepared, [part], fit, 0.0 if many_more else 1.0, many_more)
-    return trial._replace(seconds=before + trial.seconds)
+    return _with_bend(trial, small)._replace(seconds=before + trial.seconds)
+
+
+def _bent(settings: FitSettings, parts: Sequence[Part], prepared: Prepared) -> FitSettings:
+    """The settings with columns of long tails bent, where that is left open and judges prefer it."""
+    free = getattr(prepared.targets, "no_label", None) is not None
+    if settings.standardize != "auto" or prepared.standardizer.is_common or free:
+        return settings
+    bend = choose_bend(parts, prepared)
+    return settings if bend is None else replace(settings, standardize=bend)
+
+
+def _with_bend(trial: Trial, settings: FitSettings) -> Trial:
+    bend = settings.standardize
+    return trial._replace(bend=bend.record()) if isinstance(bend, Bend) else trial
 
 
 def _held_in_folds(
@@ -222,8 +250,10 @@ def _held_in_folds(
     weightless = row_weights(prepared, settings).excluded
     pool, _, _ = draw_sample(prepared, plan, settings, prepared.rows.n_rows, False, weightless)
     shape = _shape(prepared, len(pool.rows) * (FOLDS - 1) // FOLDS)
+    parts = folds(pool, shape.n_classes)
+    settings = _bent(settings, parts, prepared)
     options = [option for option in candidates(settings, shape) if option.name in names]
-    return hold_contest(options, prepared, folds(pool, shape.n_classes), fit, errors=0.0)
+    return _with_bend(hold_contest(options, prepared, parts, fit, errors=0.0), settings)
 
 
 def _blocks_promise(options: Sequence[Candidate], prepared: Prepared, part: Part, fit: Fit) -> bool:

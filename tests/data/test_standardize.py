@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
-from streamgp.data.standardize import choose_standardizer
+from streamgp.data.standardize import Bend, choose_standardizer
 from streamgp.errors import ParameterError
 
 
@@ -50,3 +52,18 @@ def test_false_changes_nothing(generator):
 def test_unknown_mode_is_refused():
     with pytest.raises(ParameterError, match="'auto', True, 'common' or False"):
         chosen("robust", np.ones((2, 2)))
+
+
+def test_bent_columns_are_drawn_in_and_others_as_before(generator):
+    X = np.column_stack([generator.standard_normal(400), np.exp(2 * generator.standard_normal(400))])
+    bend = Bend.of_sample(X, [1])
+    standardizer, plain = chosen(bend, X), chosen(True, X)
+    Z = standardizer.apply(X, np.float64)
+    np.testing.assert_array_equal(Z[:, 0], plain.apply(X, np.float64)[:, 0])
+    median = np.median(X[:, 1])
+    far = np.abs(X[:, 1] - median)
+    drawn_in = np.arcsinh((X[:, 1] - median) / min(far.mean(), np.median(far)))
+    np.testing.assert_allclose(Z[:, 1], (drawn_in - drawn_in.mean()) / drawn_in.std(), atol=1e-12)
+    assert np.max(np.abs(Z[:, 1])) < np.max(np.abs(plain.apply(X, np.float64)[:, 1]))
+    np.testing.assert_allclose(standardizer.undone(Z), X, rtol=1e-9, atol=1e-9)
+    assert Bend.of(json.loads(json.dumps(bend.record()))) == bend

@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.special import gammaln
 
 from streamgp.errors import ParameterError
-from streamgp.likelihoods import Laplace, Ordinal, Poisson, StudentT, likelihood_from_json
+from streamgp.likelihoods import Gaussian, Laplace, Ordinal, Poisson, StudentT, likelihood_from_json
 
 ORDINAL = Ordinal(4, thresholds=(-1.0, 0.2, 1.7))
 ALL = [StudentT(0.3, 4.0), StudentT(0.05, 2.5), StudentT(1.0, 60.0), Laplace(0.3), Poisson(0.7), ORDINAL]
@@ -177,3 +177,28 @@ def test_starts_are_chosen_by_the_targets():
 def test_ordinal_refuses_what_is_no_order(arguments):
     with pytest.raises(ParameterError, match="Ordinal"):
         Ordinal(*arguments)
+
+
+def test_normal_noise_may_be_told_by_a_density_of_the_same_variance_and_longer_tails():
+    plain, longer = Gaussian(0.3), Gaussian(0.3, degrees=3.0)
+    targets, means, variances = np.array([0.1, -2.0, 7.0]), np.array([0.0, 0.5, -1.0]), np.full(3, 0.2)
+    twin = StudentT(np.sqrt(0.3 / 3.0), 3.0)
+    for target, mean, found in zip(
+        targets, means, longer.log_predictive_density(targets, means, variances), strict=True
+    ):
+        f, w = nodes(mean, 0.2, target)
+        terms = np.exp(log_density(twin, target, f) + stats.norm.logpdf(f, mean, np.sqrt(0.2)))
+        np.testing.assert_allclose(found, np.log(terms @ w), rtol=1e-6)
+    for name in ("tilted_moments", "tilted_sites", "parameter_gradient"):
+        ours, other = (getattr(each, name)(targets, means, variances) for each in (longer, plain))
+        np.testing.assert_array_equal(np.asarray(ours), np.asarray(other))  # inference is the same
+    np.testing.assert_array_equal(
+        longer.predictive_variance(means, variances), plain.predictive_variance(means, variances)
+    )
+    deviations = np.array([-3.0, 0.0, 1.0])
+    np.testing.assert_allclose(longer.mass_below(deviations), stats.t.cdf(np.sqrt(3.0) * deviations, 3.0))
+    np.testing.assert_allclose(plain.mass_below(deviations), stats.norm.cdf(deviations))
+    assert likelihood_from_json(longer.to_json()) == longer
+    assert "degrees" not in plain.to_json()
+    with pytest.raises(ParameterError, match="more than 2 degrees"):
+        Gaussian(0.1, degrees=2.0)

@@ -16,7 +16,7 @@ from streamgp.likelihoods import Logit
 from streamgp.passes.candidates import Pool
 from streamgp.settings import FITC, IVM, Kmeans, fit_settings
 from streamgp.training import contest, trial
-from streamgp.training.auto import MOST_INDUCING, Shape, candidates, with_size, worth_trying
+from streamgp.training.auto import MOST_EXACT, MOST_INDUCING, Shape, candidates, with_size, worth_trying
 from streamgp.training.contest import FOLDS, Part, apart, folds
 from streamgp.training.trial import FEWEST_FOLDED
 from streamgp.training.verdict import Trial
@@ -74,6 +74,18 @@ def test_candidates_go_from_simple_to_large_and_leave_nothing_open():
     assert "local blocks" in [option.name for option in candidates(settings(), Shape(2000, 200, 2))]
     pixels = Shape(2000, 200, 2, has_common_scale=True)
     assert "local blocks" not in [option.name for option in candidates(settings(), pixels)]
+
+
+def test_of_few_rows_an_exact_model_with_one_lengthscale_is_tried():
+    def tried(shape, **given):
+        return [option.name for option in worth_trying(candidates(settings(**given), shape), shape)]
+
+    simple = ["constant", "linear model"]
+    for classes in (0, 2):
+        assert tried(Shape(MOST_EXACT, 4, classes)) == [*simple, "small exact model", "local blocks"]
+    assert "small exact model" not in tried(Shape(MOST_EXACT + 1, 4, 2))
+    assert tried(Shape(MOST_EXACT, 4, 3)) == [*simple, "inducing inputs", "local blocks"]
+    assert tried(Shape(100, 4, 2), kernel=RBF(1.0, 1.0)) == ["inducing inputs", "local blocks"]
 
 
 def test_a_kernel_or_likelihood_that_is_given_is_kept():
@@ -250,10 +262,29 @@ def test_copies_of_a_row_learn_or_judge_but_not_both(generator, copies, agree):
     if copies == 1 or not agree:
         assert found is given
         return
-    both = np.concatenate([found.learners.rows, found.judges.rows])
-    np.testing.assert_array_equal(np.sort(both), np.arange(n))
-    assert not set(found.learners.rows // copies) & set(found.judges.rows // copies)
-    assert len(found.judges.rows) == n // 4
+    taught, judged = found.learners.rows // copies, found.judges.rows // copies
+    assert not set(taught) & set(judged)
+    assert set(taught) | set(judged) == set(range(40))
+    assert len(taught) == n - copies * len(judged)
+    assert len(judged) == len(set(judged)) == 10  # of copies one judges
+
+
+@pytest.mark.parametrize("agree", [True, False])
+def test_folds_keep_copies_together_and_one_of_them_judges(generator, agree):
+    X, y = generator.standard_normal((30, 2)), generator.integers(2, size=30).astype(float)
+    features, targets = np.repeat(X, 4, axis=0), np.repeat(y, 4)
+    if not agree:
+        targets[0] = 1 - targets[0]
+    pool = Pool(np.arange(120), features, targets, generator.random(120), np.zeros((120, 0)))
+    parts = folds(pool, 2)
+    judged = np.concatenate([part.judges.rows for part in parts])
+    if not agree:
+        np.testing.assert_array_equal(np.sort(judged), np.arange(120))
+        return
+    np.testing.assert_array_equal(np.sort(judged // 4), np.arange(30))
+    for part in parts:
+        assert not set(part.judges.rows // 4) & set(part.learners.rows // 4)
+        assert len(part.learners.rows) == 4 * (30 - len(part.judges.rows))
 
 
 def test_one_class_is_told_from_all_others():

@@ -81,3 +81,18 @@ def test_no_time_gives_a_finished_simple_model_that_says_so(generator, tmp_path)
     # A resumed fit keeps to what was chosen, whatever time it is given.
     again = streamgp.fit_stream((X, y), random_state=0, max_seconds=1e6, checkpoint=tmp_path)
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
+
+
+def test_a_mode_over_a_store_needs_no_square_of_inducing_inputs():
+    """Where memory does not hold whitened rows, a pass costs rows times inducing inputs times features."""
+
+    def cost(n_rows, n_active, memory_budget):
+        given = replace(options()[2].settings, n_active=n_active, memory_budget=memory_budget)
+        return multiply_adds(options()[2]._replace(settings=given), replace(SHAPE, n_rows=n_rows))
+
+    few, many = cost(10**7, 500, "256MiB"), cost(10**7, 1000, "256MiB")
+    assert many < 2.0 * few  # learning is part of both
+    held = cost(10**5, 1000, "4GiB"), cost(10**5, 2000, "4GiB")
+    assert held[1] > 2.1 * held[0]
+    # Steps by parts of a very large store take fewer passes than a search over a smaller one.
+    assert cost(10**6, 500, "64MiB") / 10**6 < cost(10**5, 500, "64MiB") / 10**5

@@ -74,6 +74,16 @@ RECIPES = [
         f"select: kmeans -> {SWEEPS}",
     ),
     (
+        "real targets, many inputs",
+        {"inference": "fitc", "learn_hyperparameters": False},
+        f"select: kmeans -> {SWEEPS} -> calibrate: tails",
+    ),
+    (
+        "real targets, many inputs",
+        {"inference": "fitc", "learn_hyperparameters": False, "validation": False},
+        f"select: kmeans -> {SWEEPS}",
+    ),
+    (
         "real targets",
         {"inference": "local"},
         "learn: local -> learn: near rows -> select: kmeans -> group: blocks -> infer: local -> calibrate",

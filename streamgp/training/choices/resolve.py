@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from streamgp.likelihoods import Gaussian
 from streamgp.selection import FPASS, IVM2003, IVM2006, PASS
 from streamgp.selection.predictive import REAL_UPDATES
 from streamgp.settings import FitSettings, Local
@@ -68,6 +69,7 @@ def _settled(settings: FitSettings, traits: Traits) -> Choices:
         has_many_classes=traits.n_heads > 1,
         likelihood=settings.likelihood,
         joint_spread=settings.joint_spread,
+        has_normal_noise=not classes and isinstance(settings.likelihood, Gaussian | None),
         means_first=classes and traits.n_active >= FEWEST_MEANS_FIRST,
     )
 

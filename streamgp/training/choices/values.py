@@ -68,6 +68,7 @@ class Choices:
     has_many_classes: bool = False
     likelihood: Any = None
     joint_spread: bool = False
+    has_normal_noise: bool = False  # real targets, and no likelihood of another kind
     means_first: bool = False  # sweeps over all rows begin at the mode
     is_printed: bool = False  # a paper's algorithm as it is printed
     multiway: Any = None  # likelihood of all classes, of which each has an active set of its own

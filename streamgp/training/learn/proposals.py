@@ -9,11 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from streamgp.arrays import FloatArray
-from streamgp.inference.label_regression import label_evidence
 from streamgp.kernels import RBF, Kernel, Linear, Matern12, Matern32, Matern52, Polynomial
-from streamgp.likelihoods import Gaussian
-from streamgp.training.optimise import descend, logged, minus_log_posterior, pack, pack_bounds, unpack
 from streamgp.training.problem import Problem
+from streamgp.training.regress import by_regression, labels_as_numbers
 from streamgp.training.starts import Starts
 
 Stationary = RBF | Matern12 | Matern32 | Matern52
@@ -72,8 +70,9 @@ def _near(best: Kernel) -> Iterator[Kernel]:
 
 def _not_standardised(problem: Problem, best: Kernel) -> Iterator[Kernel]:
     """The same kernel of columns as they are stored: by lengthscales, as the rows stay standardised."""
-    scale = problem.prepared.standardizer.scale
-    if isinstance(best, Stationary) and np.ptp(np.log(scale)) > np.log(SPREAD):
+    standardizer = problem.prepared.standardizer
+    scale = standardizer.scale
+    if isinstance(best, Stationary) and standardizer.bend is None and np.ptp(np.log(scale)) > np.log(SPREAD):
         relative = np.sqrt(np.mean(scale**2)) / scale
         for factor in (1.0, 0.6):
             yield replace(best, lengthscale=tuple((factor * best.lengthscale * relative).tolist()))  # type: ignore[operator]
@@ -85,7 +84,9 @@ def _per_feature(problem: Problem, inputs: FloatArray, encoded: FloatArray, best
         return
     lengthscales = np.broadcast_to(np.asarray(best.lengthscale, np.float64), inputs.shape[1])
     start = replace(best, variance=0.1, lengthscale=tuple(lengthscales.tolist()))
-    found = _by_label_regression(problem, inputs, encoded, start)
+    labels = labels_as_numbers(encoded[:LABEL_ROWS], problem.n_heads)
+    found, _ = by_regression(start, inputs[:LABEL_ROWS], labels, LABEL_STEPS, problem.is_late)
+    assert isinstance(found, Stationary)
     for factor in (1.0, 0.6, 1.6):
         yield replace(found, lengthscale=tuple(factor * np.asarray(found.lengthscale)))
 
@@ -95,24 +96,3 @@ def _with_linear(best: Kernel, n_features: int) -> Iterator[Kernel]:
     [variance] = [atom.variance for _, atom in best._atoms()]  # type: ignore[attr-defined]
     for share in (1.0, 0.1):
         yield best + Linear(share * variance / n_features)
-
-
-def _by_label_regression(
-    problem: Problem, inputs: FloatArray, encoded: FloatArray, kernel: Stationary
-) -> Stationary:
-    """The kernel of largest evidence of a few rows, whose labels are regressed on."""
-    inputs, codes = inputs[:LABEL_ROWS], encoded[:LABEL_ROWS].astype(np.intp)
-    labels = np.eye(max(2, problem.n_heads))[codes]
-    labels -= labels.mean(axis=0)
-    labels = labels[:, : problem.n_heads]
-    noise = (Gaussian(0.1),)
-
-    def objective(vector: FloatArray) -> tuple[float, FloatArray]:
-        fitted, likelihoods = unpack(kernel, noise, vector)
-        found = label_evidence(fitted, likelihoods[0], inputs, labels)  # type: ignore[arg-type]
-        return minus_log_posterior(fitted.log_prior(inputs.shape[1]), likelihoods, [found])
-
-    log = logged(objective, {}, lambda arrays: None)
-    start, bounds = pack(kernel, noise), pack_bounds(kernel, noise)
-    found, _ = descend(log, start, bounds, LABEL_STEPS, 2 * LABEL_STEPS, problem.is_late)
-    return unpack(kernel, noise, found)[0]  # type: ignore[return-value]
