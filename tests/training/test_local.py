@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -18,10 +19,10 @@ from streamgp import StreamGPClassifier, StreamGPRegressor
 from streamgp.data import Span, open_rows
 from streamgp.data.synthetic import write_store
 from streamgp.errors import CheckpointError, ModelFileError, ParameterError
-from streamgp.inference.inducing.basis import JITTER
+from streamgp.inference.inducing.basis import JITTER, whiten
 from streamgp.inference.local import snapshot, waves
 from streamgp.inference.local.snapshot import LocalSnapshot
-from streamgp.kernels import RBF
+from streamgp.kernels import RBF, Linear
 from streamgp.likelihoods import Gaussian, Poisson, Probit, StudentT
 from streamgp.settings import Local, fit_settings
 from streamgp.training import group, plan
@@ -173,7 +174,7 @@ def test_chunks_batches_and_copies_do_not_matter(rows, make_store, tmp_path, cap
     for name in ("model.zip", "model.zarr"):
         with caplog.at_level("WARNING"):
             one.save(tmp_path / name)
-        assert "contains the training rows" in caplog.text
+        assert re.search(r"contains the training rows of the model: [\d.]+ [KM]iB", caplog.text)
         loaded = streamgp.load(tmp_path / name)
         np.testing.assert_array_equal(loaded.predict_proba(new), whole)
         loaded.save(tmp_path / f"again-{name}")
@@ -384,6 +385,15 @@ class TestOddData:
         mean, variance = model.predict_latent(np.full((1, 2), 1e3))
         assert mean[0] == pytest.approx(0.0, abs=1e-12)
         assert variance[0] == pytest.approx(4.0 * model.model_.snapshot.calibrations[0].variance_scale)
+        # A line goes on where blocks end: there inducing inputs alone say what they know of it.
+        kernel, far = RBF(1.0, 0.5) + Linear(1.0), np.array([[40.0, 5.0], [-3.0, 60.0]])
+        lines = {**ODD, "kernel": kernel, "likelihood": Gaussian(0.05)}
+        model = StreamGPRegressor(15, **lines).fit(X, 2.0 * X[:, 0] + 0.1 * y)
+        snapshot = model.model_.snapshot
+        alone = whiten(snapshot.basis, far).features @ snapshot.posteriors[0].inducing_mean
+        scale, offset, *_ = snapshot.calibrations[0]
+        np.testing.assert_allclose(model.predict_latent(far)[0], scale * alone + offset, rtol=1e-5)
+        assert abs(alone).max() > 1.0
 
 
 @pytest.mark.parametrize(
