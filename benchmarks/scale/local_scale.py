@@ -30,7 +30,18 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from benchmarks.harness import Options, Row, Rows, Script, Stores, defaults, in_own_process, measured, option
+from benchmarks.harness import (
+    Options,
+    Row,
+    Rows,
+    Script,
+    Stores,
+    defaults,
+    in_own_process,
+    measured,
+    option,
+    told,
+)
 from benchmarks.scale.make_teacher import Teacher, write_teacher
 from streamgp import StreamGPClassifier
 from streamgp.data import open_rows
@@ -66,6 +77,7 @@ def fit_row(stores: Stores, folder: Path, checkpoint: Path | None, options: Opti
     block_rows = options.block_rows or "auto"
     model = StreamGPClassifier(
         options.inducing,
+        kernel=options.kernel,
         inference=Local(block_rows, options.neighbours),
         memory_budget=options.memory_budget,
         random_state=options.seed,
@@ -80,6 +92,7 @@ def fit_row(stores: Stores, folder: Path, checkpoint: Path | None, options: Opti
         **row,
         "cpu_seconds": round(time.process_time() - begun, 1),
         "stage_seconds": round(sum(entry["seconds"] for entry in model.history_), 1),
+        "left_out_log_density": round(told(model, "infer: local")[-1]["left_out_log_density"], 5),
         "peak_mb": round(row["peak_bytes"] / 1e6),
         "disk_bytes": most[0],
         "planned_bytes": planned.scratch_bytes,
@@ -140,6 +153,7 @@ OPTIONS = (
     option("--folder", None, "where everything is kept until its row is printed"),
     option("--peers", False, "a linear model and Nystroem features too"),
     option("--block-rows", None, "rows of a block", type=int),
+    option("--kernel", None, "family of the kernel, which is chosen else"),
     *defaults(rows=[100_000, 1_000_000], inducing=300, neighbours=2, noise=0.25),
     *defaults(test_rows=20_000, memory_budget="2GiB", seed=0),
 )

@@ -32,7 +32,7 @@ class Runs(NamedTuple):
     """
 
     folder: Path
-    count: int
+    n_runs: int
 
     def array(self, number: int, name: str) -> Array:
         """An array of a run, mapped."""
@@ -41,7 +41,7 @@ class Runs(NamedTuple):
 
     def each(self, name: str) -> Iterator[Array]:
         """An array of all runs, one after the other."""
-        return (self.array(number, name) for number in range(self.count))
+        return (self.array(number, name) for number in range(self.n_runs))
 
 
 class Assigned(NamedTuple):
@@ -313,5 +313,5 @@ def _homes(shared: Collect, numbers: IntArray, places: IntArray) -> IntArray:
         centres[inside] = np.searchsorted(starts, places[inside], side="right") - 1
         within[inside] = places[inside] - starts[centres[inside]]
     present, column = np.unique(centres, return_inverse=True)
-    before = _before(shared.runs, present) if len(present) else np.zeros((shared.runs.count, 0), np.int64)
+    before = _before(shared.runs, present) if len(present) else np.zeros((shared.runs.n_runs, 0), np.int64)
     return shared.homes(shared.firsts[centres] + before[numbers, column] + within)

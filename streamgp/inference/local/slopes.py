@@ -94,7 +94,7 @@ def dual_precision(
     Shapes: (b, b), (b, m).  Cost: b³ + b² m + 2 b m² flops.
     """
     root = factor.root
-    matrix = factor.lower.copy()
+    matrix = factor.lower.astype(np.float64)
     factors.invert_lower(matrix)
     factors.gram_of_inverse(matrix)
     matrix *= root
