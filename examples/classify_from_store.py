@@ -9,12 +9,12 @@ import streamgp
 from streamgp.data.synthetic import write_store
 
 folder = Path(tempfile.mkdtemp())
-write_store(folder / "train.zarr", n_rows=40_000, seed=0, chunk_rows=10_000)
+write_store(folder / "train.zarr", n_rows=10_000, seed=0, chunk_rows=2500)
 write_store(folder / "test.zarr", n_rows=5_000, seed=1)
 
 model = streamgp.fit_stream(
     folder / "train.zarr",
-    n_active=200,
+    n_active=100,
     memory_budget="64MiB",
     random_state=0,
     checkpoint=folder / "checkpoint",  # a killed run continues here

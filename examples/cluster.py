@@ -11,7 +11,7 @@ import streamgp
 from streamgp.data.synthetic import write_store
 
 folder = Path(tempfile.mkdtemp())  # on a real cluster: a folder or URL that every worker reaches
-write_store(folder / "train.zarr", n_rows=20_000, chunk_rows=5000)
+write_store(folder / "train.zarr", n_rows=8000, chunk_rows=2000)
 method = {"n_active": 100, "selection": "kmeans", "inference": "fitc", "multiclass": "joint"}
 settings = {**method, "memory_budget": "128MiB", "random_state": 0}
 

@@ -8,7 +8,7 @@ import pandas as pd
 
 import streamgp
 
-folder, rng, n = Path(tempfile.mkdtemp()), np.random.default_rng(0), 6000
+folder, rng, n = Path(tempfile.mkdtemp()), np.random.default_rng(0), 3000
 trips = pd.DataFrame(
     {
         "departure": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 180 * 24 * 60, n), "min"),

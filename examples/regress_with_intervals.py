@@ -8,14 +8,14 @@ import zarr
 from streamgp import StreamGPRegressor
 
 rng = np.random.default_rng(0)
-X = rng.uniform(-3, 3, (20_000, 2)).astype(np.float32)
+X = rng.uniform(-3, 3, (6000, 2)).astype(np.float32)
 y = 50 + 10 * np.sin(2 * X[:, 0]) * np.cos(X[:, 1]) + rng.standard_normal(len(X))
 path = tempfile.mkdtemp() + "/train.zarr"
 group = zarr.open_group(path, mode="w")
-group.create_array("X", data=X, chunks=(5000, 2))
-group.create_array("y", data=y, chunks=(5000,))
+group.create_array("X", data=X, chunks=(1500, 2))
+group.create_array("y", data=y, chunks=(1500,))
 
-model = StreamGPRegressor(n_active=200, memory_budget="64MiB", random_state=0).fit_stream(path)
+model = StreamGPRegressor(n_active=150, memory_budget="64MiB", random_state=0).fit_stream(path)
 score = model.evaluate_stream(path)
 print(f"rmse {score.rmse:.2f} (noise 1.00), coverage {score.coverage()}")
 

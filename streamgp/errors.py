@@ -63,8 +63,16 @@ class NumericsWarning(UserWarning):
     """A computation went on, but with reduced accuracy or a value that was floored."""
 
 
+class NotConvergedWarning(NumericsWarning):
+    """A search or an iteration ended before it was as near to its end as was asked for."""
+
+
 class DataWarning(UserWarning):
     """The data can be used, but not as efficiently, or not as meant."""
+
+
+class ClusterWarning(UserWarning):
+    """A cluster does not do any work at the moment; the message says what is waited for."""
 
 
 class NothingLearnedWarning(UserWarning):

@@ -23,6 +23,7 @@ SMOKE = {
     "benchmarks.limits.ep_robustness": "--problems 4",
     "benchmarks.limits.cores": "--rows 4096 --features 3 --active 16 --repeats 1 --fit-rows 1000",
     "benchmarks.limits.fitc_convergence": "--synthetic --sets crabs usps4 --inducing 10",
+    "benchmarks.limits.joint_convergence": "--synthetic --sets crabs usps --rows 100 --active 10",
     "benchmarks.limits.fitc_sweep": "--rows 64 --features 3 --inducing 16 --repeats 1",
     "benchmarks.limits.likelihood_sites": "--rows 40 --classes 3 --repeats 1",
     "benchmarks.limits.kernel_block": "--rows 64 --features 3 --active 16 --repeats 1",

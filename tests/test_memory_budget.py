@@ -18,7 +18,7 @@ import numpy as np
 from streamgp import StreamGPClassifier
 from streamgp.budget import peak_memory
 
-X = np.random.default_rng(0).standard_normal((5000, 8))
+X = np.random.default_rng(0).standard_normal((1500, 8))
 settings = {"random_state": 0, **json.loads(sys.argv[3])}
 StreamGPClassifier(20, precision="float32", **settings).fit(X, X[:, 0] > 0).predict(X)
 baseline = peak_memory()

@@ -97,6 +97,23 @@ def test_labels_of_pandas_are_understood(data, tmp_path):
         streamgp.fit_stream((X, np.array([1, "a"] * 250, dtype=object)), **QUICK)
 
 
+def test_labels_of_pandas_keep_their_type_and_missing_ones_are_named_by_fit_too(data):
+    pd = pytest.importorskip("pandas")
+    X, y = data
+    series = pd.Series(y)
+    for kind, classes in {"boolean": [False, True], "Int64": [0, 1], "category": [0, 1]}.items():
+        model = StreamGPClassifier(**QUICK).fit(X, series.astype(kind))
+        assert model.classes_.dtype == np.array(classes).dtype, kind
+        assert model.classes_.tolist() == classes
+        missing = series.astype(kind).mask(np.arange(500) == 7)
+        with pytest.raises(TargetError, match="row 7 of 'y' has no label"):
+            StreamGPClassifier(**QUICK).fit(X, missing)
+    with pytest.raises(TargetError, match="row 7 of 'y' has no label"):
+        StreamGPClassifier(**QUICK).fit(X, series.astype("string").mask(np.arange(500) == 7))
+    with pytest.raises(TargetError, match=r"labels of 'y' are of type Interval: .* y\.astype\(str\)"):
+        StreamGPClassifier(**QUICK).fit(X, pd.cut(X[:, 0], 3))
+
+
 @pytest.mark.parametrize(
     ("parameters", "told"),
     [
@@ -229,3 +246,25 @@ def test_every_error_can_be_made_anew_in_another_process(kind):
     made = kind.__new__(kind, "told")
     assert made.args == ("told",)
     assert pickle.loads(pickle.dumps(kind("told"))).args == ("told",)
+
+
+@pytest.mark.parametrize("method", ["fit", "predict", "predict_proba"])
+def test_a_store_in_the_place_of_an_array_is_told_where_it_belongs(data, tmp_path, method):
+    group = zarr.open_group(tmp_path / "new.zarr", mode="w")
+    model = StreamGPClassifier(**QUICK).fit(*data)
+    for store in (tmp_path / "new.zarr", str(tmp_path / "new.zarr"), group):
+        with pytest.raises(ParameterError, match="predict_stream"):
+            getattr(model, method)(*([store, data[1]] if method == "fit" else [store]))
+
+
+def test_a_checkpoint_is_not_written_into_a_store(data, tmp_path):
+    group = zarr.open_group(tmp_path / "data.zarr", mode="w")
+    group.create_array("X", data=data[0])
+    group.create_array("y", data=data[1])
+    with pytest.raises(CheckpointError, match="is a Zarr store"):
+        streamgp.fit_stream(tmp_path / "data.zarr", **QUICK, checkpoint=tmp_path / "data.zarr")
+
+
+def test_a_misspelt_parameter_is_told_with_the_ones_that_there_are(data):
+    with pytest.raises(TypeError, match=r"fit_stream has no parameter 'n_actives'; it has .*n_active"):
+        streamgp.fit_stream(data, n_actives=3)

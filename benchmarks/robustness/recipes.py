@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from streamgp.settings import FITC
+
 Settings = dict[str, Any]
 
 RECIPES: dict[str, Settings] = {
@@ -17,6 +19,12 @@ RECIPES: dict[str, Settings] = {
     "gain, fitc": {"selection": "gain"},
     "ivm, fitc, passes": {"selection": "ivm", "inference": "fitc", "learn_hyperparameters": "passes"},
     "kmeans, joint classes": {"selection": "kmeans", "multiclass": "joint", "classes": 3},
+    "kmeans, joint sweeps": {
+        "selection": "kmeans",
+        "multiclass": "joint",
+        "inference": FITC(residual=1.0),
+        "classes": 3,
+    },
     "local blocks": {"inference": "local"},
     "local blocks, three classes": {"inference": "local", "classes": 3},
     "chosen by a trial": {},

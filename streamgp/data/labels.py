@@ -68,7 +68,7 @@ def _of_one_kind(array: Array, name: str) -> Array:
         if all(isinstance(value, kinds) and isinstance(value, bool | np.bool_) == boolean for value in array):
             return array.astype(dtype)
     kinds_found = sorted({type(value).__name__ for value in array})
+    told = f"type {kinds_found[0]}" if len(kinds_found) == 1 else f"several types ({', '.join(kinds_found)})"
     raise TargetError(
-        f"the labels of {name!r} are of several types ({', '.join(kinds_found)}): convert them to one, "
-        f"such as y.astype(str)"
+        f"the labels of {name!r} are of {told}: convert them to strings or numbers, such as y.astype(str)"
     )

@@ -60,6 +60,9 @@ def fit_stream(
     StreamGPClassifier or StreamGPRegressor
         The fitted model.
     """
+    known = StreamGPEstimator._get_param_names()
+    if unknown := sorted(set(parameters) - set(known)):
+        raise TypeError(f"fit_stream has no parameter {unknown[0]!r}; it has {', '.join(known)}")
     unfitted = StreamGPEstimator(**parameters)
     fitted = fit_store(unfitted, store, x, y, task, sample_weight, allow_missing_chunks)
     return _kind(fitted.model)(**parameters)._adopt(*fitted)

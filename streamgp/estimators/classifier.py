@@ -63,7 +63,7 @@ class StreamGPClassifier(ClassifierMixin, StreamGPEstimator):  # type: ignore[mi
         if no_label_of(self.likelihood) is not None:
             raise ParameterError("partial_fit is for rows with labels: leave the likelihood out, or use fit")
         refuse_other_than_numbers(X)
-        X, y = validate_data(self, X, _unmasked(y), dtype="numeric", reset=not hasattr(self, "model_"))
+        X, y = validate_data(self, X, _plain(y), dtype="numeric", reset=not hasattr(self, "model_"))
         check_classification_targets(y)
         y = plain_labels(y)
         known_classes(self, y, classes)
@@ -173,7 +173,7 @@ def _validated(estimator: StreamGPClassifier, X: Any, y: Any) -> tuple[Array, Ar
     """Features and labels as arrays; where rows may have no label, only the others' labels are looked at."""
     no_label = no_label_of(estimator.likelihood)
     if no_label is None:
-        X, y = validate_data(estimator, X, _unmasked(y), dtype="numeric", accept_sparse=False)
+        X, y = validate_data(estimator, X, _plain(y), dtype="numeric", accept_sparse=False)
         y = plain_labels(y)
         check_classification_targets(y)
         return X, y
@@ -184,8 +184,14 @@ def _validated(estimator: StreamGPClassifier, X: Any, y: Any) -> tuple[Array, Ar
     return X, y
 
 
-def _unmasked(y: Any) -> Any:
-    """Labels none of which is masked: scikit-learn would read what stands under the mask."""
+def _plain(y: Any) -> Any:
+    """Labels that scikit-learn reads as they are meant.
+
+    It would read what stands under a mask, and numbers where pandas has booleans or integers of its own.
+    """
+    dtype = getattr(y, "dtype", None)
+    if dtype is not None and not isinstance(dtype, np.dtype) and np.ndim(y) == 1:
+        return plain_labels(np.asarray(y, dtype=object))
     return plain_labels(y) if np.ma.is_masked(y) else y
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from copy import copy
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -35,6 +36,11 @@ def features_of(estimator: StreamGPEstimator, X: Any) -> Any:
 
 def refuse_other_than_numbers(X: Any) -> None:
     """Refuse what scikit-learn would convert without a word, or with one about something else."""
+    if isinstance(X, str | PathLike) or hasattr(X, "array_keys"):
+        raise ParameterError(
+            f"X must be an array or a data frame, not the store {X!r}: stores are for fit_stream, "
+            f"predict_stream and evaluate_stream"
+        )
     refuse_unreadable(X, "X")
     refuse_raw_columns(X)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -39,10 +39,6 @@ class Gaussian(Likelihood):
     def parameter_table(self) -> tuple[tuple[Parameter, float], ...]:
         """The noise variance."""
         return ((NOISE, self.noise),)
-
-    def with_values(self, values: dict[str, float]) -> Gaussian:
-        """The same likelihood with another noise variance."""
-        return replace(self, **values)
 
     def _log_scale(self, power: float) -> float:
         """N(y; f, σ²)^power = N(y; f, σ²/power) exp(this)."""

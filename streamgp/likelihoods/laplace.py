@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -40,10 +40,6 @@ class Laplace(IntegratedLikelihood):
     def parameter_table(self) -> tuple[tuple[Parameter, float], ...]:
         """The scale."""
         return ((SCALE, self.scale),)
-
-    def with_values(self, values: dict[str, float]) -> Laplace:
-        """The same likelihood with another scale."""
-        return replace(self, **values)
 
     def _moments(
         self, targets: FloatArray, mean: FloatArray, variance: FloatArray, power: float

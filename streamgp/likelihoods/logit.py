@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,16 +10,16 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from streamgp.arrays import FloatArray
-from streamgp.likelihoods.base import Likelihood, TiltedMoments, TiltedSites, as_rows
 from streamgp.likelihoods.integrand import Density
+from streamgp.likelihoods.integrated import IntegratedLikelihood
 from streamgp.likelihoods.parameters import BIAS, Parameter, checked_number
-from streamgp.likelihoods.quadrature import sites_by_shrinkage, workspace_bytes
+from streamgp.likelihoods.quadrature import workspace_bytes
 from streamgp.likelihoods.sigmoid import sigmoid_rows
 from streamgp.numerics.noise import LOGISTIC
 
 
 @dataclass(frozen=True)
-class Logit(Likelihood):
+class Logit(IntegratedLikelihood):
     """p(y|f) = 1/(1 + exp(−y (f + bias))) for y in {−1, +1}.
 
     Moments by quadrature; see :func:`streamgp.numerics.sigmoid.sigmoid_sweep`.
@@ -40,10 +40,6 @@ class Logit(Likelihood):
     def parameter_table(self) -> tuple[tuple[Parameter, float], ...]:
         """The bias."""
         return ((BIAS, self.bias),)
-
-    def with_values(self, values: dict[str, float]) -> Logit:
-        """The same likelihood with another bias."""
-        return replace(self, **values)
 
     def _density(self, power: float) -> Density:
         def margin(targets: FloatArray, latent: FloatArray) -> FloatArray:
@@ -66,33 +62,8 @@ class Logit(Likelihood):
     def _moments(
         self, targets: FloatArray, mean: FloatArray, variance: FloatArray, power: float
     ) -> FloatArray:
-        """Log Z, slope, curvature and 1 − aν of every row, (4, c)."""
+        """By a compiled rule, above variance 1e4 by adaptive quadrature.  Shape: (4, c)."""
         return sigmoid_rows(LOGISTIC, self._density(power), self.bias, power, (targets, mean, variance))
-
-    def tilted_moments(
-        self,
-        targets: npt.ArrayLike,
-        latent_mean: npt.ArrayLike,
-        latent_variance: npt.ArrayLike,
-        *,
-        power: float = 1.0,
-    ) -> TiltedMoments:
-        """Log Z, slope, curvature by a compiled rule, above variance 1e4 by adaptive quadrature."""
-        target, mean, variance = as_rows(targets, latent_mean, latent_variance)
-        return TiltedMoments(*self._moments(target, mean, variance, power)[:3])
-
-    def tilted_sites(
-        self,
-        targets: npt.ArrayLike,
-        latent_mean: npt.ArrayLike,
-        latent_variance: npt.ArrayLike,
-        *,
-        power: float = 1.0,
-    ) -> TiltedSites:
-        """Log Z and site, with 1 − aν integrated like the moments."""
-        target, mean, variance = as_rows(targets, latent_mean, latent_variance)
-        log_z, slope, curvature, shrinkage = self._moments(target, mean, variance, power)
-        return sites_by_shrinkage(log_z, slope, curvature, shrinkage, mean)
 
     def parameter_gradient(
         self,

@@ -72,10 +72,6 @@ class NullCategory(Likelihood):
         """The bias."""
         return ((BIAS, self._shift),)
 
-    def with_values(self, values: dict[str, float]) -> NullCategory:
-        """The same likelihood with another bias."""
-        return replace(self, **values)
-
     def started(self, targets: FloatArray) -> NullCategory:
         """With the bias of the labelled rows' shares, unless one was given."""
         labels = targets[targets != 0.0]

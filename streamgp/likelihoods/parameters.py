@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -52,9 +53,12 @@ class Parametric(ABC):
     def parameter_table(self) -> tuple[tuple[Parameter, float], ...]:
         """The parameters that can be learned, and their values."""
 
-    @abstractmethod
     def with_values(self, values: dict[str, float]) -> Self:
-        """The same likelihood with other values of the parameters of :attr:`parameter_table`."""
+        """The same likelihood with other values of the parameters of :attr:`parameter_table`.
+
+        Right for a dataclass whose parameters are its fields; others say how theirs are made of them.
+        """
+        return replace(self, **values)  # type: ignore[type-var]
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:

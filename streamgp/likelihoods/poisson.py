@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -55,10 +55,6 @@ class Poisson(IntegratedLikelihood):
     def parameter_table(self) -> tuple[tuple[Parameter, float], ...]:
         """The bias."""
         return ((BIAS, self._shift),)
-
-    def with_values(self, values: dict[str, float]) -> Poisson:
-        """The same likelihood with another bias."""
-        return replace(self, **values)
 
     def started(self, targets: FloatArray) -> Poisson:
         """With the log of the mean count as bias, unless one was given."""

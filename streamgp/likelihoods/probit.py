@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy.typing as npt
@@ -43,10 +43,6 @@ class Probit(Likelihood):
     def parameter_table(self) -> tuple[tuple[Parameter, float], ...]:
         """The bias."""
         return ((BIAS, self.bias),)
-
-    def with_values(self, values: dict[str, float]) -> Probit:
-        """The same likelihood with another bias."""
-        return replace(self, **values)
 
     def _density(self, power: float) -> Density:
         def margin(targets: FloatArray, latent: FloatArray) -> FloatArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -51,10 +51,6 @@ class StudentT(IntegratedLikelihood):
         low, high = min(LEAST_DEGREES, self.degrees), max(MOST_DEGREES, self.degrees)
         degrees = Parameter("degrees", positive=True, lower=math.log(low), upper=math.log(high))
         return (SCALE, self.scale), (degrees, self.degrees)
-
-    def with_values(self, values: dict[str, float]) -> StudentT:
-        """The same likelihood with other parameters."""
-        return replace(self, **values)
 
     def _moments(
         self, targets: FloatArray, mean: FloatArray, variance: FloatArray, power: float

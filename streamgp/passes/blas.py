@@ -11,7 +11,31 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from threadpoolctl import threadpool_limits
+import threadpoolctl
+
+
+def limit_blas() -> Any:
+    """Set the limit for the process, from any thread; :func:`lift` takes what is returned."""
+    _take_control()
+    return threadpoolctl.threadpool_limits(limits=1, user_api="blas")
+
+
+def lift(limit: Any) -> None:
+    """Give BLAS back the threads that it had, from any thread."""
+    _take_control()
+    limit.restore_original_limits()
+    _take_control()
+
+
+def _take_control() -> None:
+    """Let this thread change the limit of OpenBLAS.
+
+    Newer threadpoolctl obeys only the thread that set a limit first, and ignores all others without a word.
+    """
+    controller = getattr(threadpoolctl, "OpenBLASController", None)
+    clear = getattr(controller, "clear_controlling_thread", None)
+    if clear is not None:
+        clear(force=True)
 
 
 class _SharedLimit:
@@ -27,14 +51,14 @@ class _SharedLimit:
         with self._lock:
             self._users += 1
             if self._users == 1:
-                self._limit = threadpool_limits(limits=1, user_api="blas")
+                self._limit = limit_blas()
         try:
             yield
         finally:
             with self._lock:
                 self._users -= 1
                 if self._users == 0:
-                    self._limit.restore_original_limits()
+                    lift(self._limit)
                     self._limit = None
 
 

@@ -23,7 +23,7 @@ from streamgp.persistence.lock import LockedError, is_abandoned, locked
 
 _PREFIX = "streamgp-sites-"
 GENERATIONS = 3
-"""Kept at once: the one being written, the one being read, and that of the checkpoint before."""
+"""Kept at once: the one being written, the one being read, and that of the last checkpoint or before it."""
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,16 @@ class Scratch:
                 f"scratch= folder, or start again with another checkpoint folder"
             ) from error
 
-    def write(self, generation: int, rows: Rows, n_heads: int, columns: int = 2) -> zarr.Array:
+    def write(
+        self, generation: int, rows: Rows, n_heads: int, columns: int = 2, saved: int | None = None
+    ) -> zarr.Array:
         """An empty array for the sites of a generation; what an interrupted sweep left is overwritten.
 
-        Generations that no checkpoint needs any more are removed first. ``columns``: numbers a row and head.
+        Generations that no checkpoint needs any more are removed first. ``columns``: numbers a row and head;
+        ``saved``: the generation of the last checkpoint, where a step writes several.
         """
-        wanted = {self._path(generation - age).name for age in range(GENERATIONS)}
+        oldest = generation - 2 if saved is None else min(generation - 2, saved)
+        wanted = {self._path(kept).name for kept in (generation, generation - 1, oldest)}
         for path in self.folder.glob("sites-*"):
             if path.name not in wanted:
                 shutil.rmtree(path, ignore_errors=True)

@@ -15,10 +15,10 @@ from dask.base import is_dask_collection
 from distributed import WorkerPlugin
 from distributed.client import ClosedClientError
 from distributed.comm import CommClosedError
-from threadpoolctl import threadpool_limits
 
 from streamgp.budget import return_large_allocations
-from streamgp.errors import ClusterError
+from streamgp.errors import ClusterError, ClusterWarning
+from streamgp.passes.blas import lift, limit_blas
 from streamgp.passes.threads import Advance
 
 T = TypeVar("T")
@@ -29,6 +29,8 @@ _LOST = (CommClosedError, ClosedClientError, CancelledError)
 _SETUP_ATTEMPTS = 20
 _SECONDS_BETWEEN_COUNTS = 1.0
 """Workers join and leave: so often a pass counts them."""
+_SECONDS_OF_PATIENCE = 10.0
+"""Results that take longer are still waited for, but whether there is any worker at all is looked at."""
 
 
 class WorkerSetup(WorkerPlugin):  # type: ignore[misc]
@@ -45,11 +47,11 @@ class WorkerSetup(WorkerPlugin):  # type: ignore[misc]
     def setup(self, worker: Any) -> None:
         """Set the limits."""
         return_large_allocations()
-        self._limit = threadpool_limits(limits=1, user_api="blas")
+        self._limit = limit_blas()
 
     def teardown(self, worker: Any) -> None:
         """Lift the limit of BLAS again."""
-        self._limit.restore_original_limits()
+        lift(self._limit)
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class Cluster:
                     flight.append(self.client.submit(function, common, *pieces, pure=False))
                 if not flight:
                     return merged[0]
-                part = flight.popleft().result()
+                part = self._awaited(flight.popleft())
                 merged = [merge(total, part) for total in merged] or [part]
                 self.advance()
         except Exception:
@@ -109,6 +111,22 @@ class Cluster:
             raise
         finally:
             self.client.cancel([*flight, common])
+
+    def _awaited(self, future: Any) -> Any:
+        """The result of a task, however long it takes; where no worker is left to do it, that is told."""
+        while not future.done():
+            try:
+                return future.result(timeout=_SECONDS_OF_PATIENCE)
+            except TimeoutError:
+                if not future.done() and not self.client.nthreads():
+                    warnings.warn(
+                        "the cluster has no workers: the pass waits for one to join. Start workers (if they "
+                        "have died, their logs say why), or interrupt the fit: with the same checkpoint= it "
+                        "goes on where it was",
+                        ClusterWarning,
+                        stacklevel=2,
+                    )
+        return future.result()
 
     def _set_up_workers(self) -> None:
         """Have the scheduler set up its workers, unless it did so before.

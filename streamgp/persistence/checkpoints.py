@@ -20,6 +20,8 @@ from streamgp.persistence.records import Arrays, read_header, read_record, write
 KIND = "checkpoint"
 LATEST = "LATEST"
 """Name of the file that holds the name of the newest complete step."""
+ZARR_MARKS = ("zarr.json", ".zgroup", ".zarray")
+"""Files by which a folder is known as a Zarr store, of either format."""
 _STEP = re.compile(r"step-(\d{6,})\.zarr\.zip")
 _SHOWN_DIFFERENCES = 12
 _SHOWN_CHARACTERS = 60
@@ -79,6 +81,8 @@ class CheckpointFolder:
         folder = Path(self.path)
         if folder.is_file():
             raise CheckpointError(f"{str(folder)!r} is a file; give the name of a folder for checkpoints")
+        if any((folder / name).exists() for name in ZARR_MARKS):
+            raise CheckpointError(f"{str(folder)!r} is a Zarr store; give checkpoints a folder of their own")
         with ExitStack() as stack:
             try:
                 folder.mkdir(parents=True, exist_ok=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +29,7 @@ def locked(folder: Path) -> Iterator[None]:
 
     The file system must know locks; where it does not, nothing is locked.
     """
-    descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
+    descriptor, process = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o666), os.getpid()
     try:
         if not _acquired(descriptor):
             raise LockedError(_owner(folder))
@@ -37,6 +37,10 @@ def locked(folder: Path) -> Iterator[None]:
         os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
         yield
     finally:
+        # Closing alone would leave the lock with children that were forked meanwhile and live on.
+        if fcntl is not None and os.getpid() == process:
+            with suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
 

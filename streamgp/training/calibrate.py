@@ -18,6 +18,7 @@ from streamgp.posterior.calibration import (
     Calibration,
     calibrate,
     calibrate_against_rest,
+    calibrate_jointly,
     calibrate_noise,
     calibrate_points,
 )
@@ -25,6 +26,7 @@ from streamgp.posterior.predictive import ClassPredictive
 from streamgp.training.heads import snapshot_of
 from streamgp.training.judge import is_better, marginals_in_memory, unconditional_log_density
 from streamgp.training.left_out_points import LeftOutPoints, left_out_points
+from streamgp.training.left_out_sites import left_out_of_sweeps
 from streamgp.training.local import LocalSweeps, block_store, left_out_blocks
 from streamgp.training.problem import Problem
 from streamgp.training.stage import Draft, Stage, once
@@ -127,6 +129,35 @@ def _calibrated_points(problem: Problem, draft: Draft) -> tuple[Draft, dict[str,
         "uncalibrated": -float(plain.mean()),
     }
     return replace(draft, calibrations=calibrations), told
+
+
+def spread_calibration() -> Stage:
+    """Scales of means and variances of joint classes by rows left out, if cross-validation gains by them."""
+    return once("calibrate", _calibrated_spread)
+
+
+def _calibrated_spread(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
+    [likelihood] = draft.likelihoods
+    mean, variance, codes, weights, keys = left_out_of_sweeps(problem, draft)
+    if len(codes) < FEWEST_TO_CALIBRATE:
+        return draft, {}
+    folds = np.argsort(np.argsort(keys, kind="stable")) % FOLDS
+    plain, densities = likelihood.tilted_moments(codes, mean, variance).log_z, np.empty(len(codes))
+    for fold in range(FOLDS):
+        here, others = folds == fold, folds != fold
+        own = calibrate_jointly(likelihood, codes[others], mean[others], variance[others], weights[others])
+        scaled = own.mean_scale * mean[here], own.variance_scale * variance[here]
+        densities[here] = likelihood.tilted_moments(codes[here], *scaled).log_z
+    gains = is_better(weights * densities, weights * plain)
+    found = calibrate_jointly(likelihood, codes, mean, variance, weights) if gains else Calibration()
+    told = {
+        "mean_scale": found.mean_scale,
+        "variance_scale": found.variance_scale,
+        "rows": len(codes),
+        "left_out_log_density": float(np.average(densities if gains else plain, weights=weights)),
+        "uncalibrated": float(np.average(plain, weights=weights)),
+    }
+    return replace(draft, calibrations=(found,) * problem.n_heads), told
 
 
 def _applied(calibrations: tuple[Calibration, ...], latent: FloatArray) -> FloatArray:

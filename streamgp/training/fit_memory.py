@@ -23,18 +23,19 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
     inference, with_slopes = settings.inference, settings.learning == "passes"
     named = 0 if settings.validation is None else np.size(settings.validation)
     joint_classes = heads if settings.multiclass == "joint" and inference.sees_all_rows else 0
+    n_at_once = heads if inference.sees_all_rows else 0
     heads = 1 if joint_classes else heads
     given = getattr(inference, "block_rows", None)  # of local blocks only
     wish = None if given in (None, "auto") else int(given)
     return make_plan(
         Demand(
             rows,
-            settings.kernel or RBF() + Linear(),
+            settings.kernel or (RBF() + RBF() + Linear() if joint_classes else RBF() + Linear()),
             min(settings.n_active, rows.n_rows),
             heads,
             4 if settings.precision == "float32" and not with_slopes else 8,
             shared=settings.shared,
-            n_at_once=heads if inference.sees_all_rows else 0,
+            n_at_once=n_at_once,
             with_slopes=with_slopes,
             likelihood=settings.likelihood or (Softmax() if joint_classes > 1 else Probit()),
             powers=inference.powers,

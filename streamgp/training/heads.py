@@ -12,7 +12,7 @@ from typing import TypeVar
 import numpy as np
 
 from streamgp.arrays import FloatArray, IntArray
-from streamgp.errors import NumericsWarning
+from streamgp.errors import NotConvergedWarning
 from streamgp.inference import Propagated, Sites, expectation_propagation, head_from_sites
 from streamgp.inference.active_set import ActiveSet
 from streamgp.kernels import Kernel
@@ -117,7 +117,7 @@ def converged(problem: Problem, draft: Draft, tolerance: float) -> tuple[Draft, 
             f"expectation propagation did not converge for {len(far)} of {len(found)} latent functions: "
             f"moments are off by {max(found[head].residual for head in far):.1e} (wanted {tolerance:.0e}); "
             f"the best sites met are used. A smaller kernel variance converges more easily.",
-            NumericsWarning,
+            NotConvergedWarning,
             stacklevel=2,
         )
     actives = tuple(

@@ -193,10 +193,11 @@ def sweep_blocks(problem: Problem, draft: Draft, sweeps: LocalSweeps, tolerance:
     likelihood = draft.likelihoods[0]
     if isinstance(likelihood, Gaussian):
         return _exact_pass(problem, basis, likelihood, sweeps)
+    saved = sweeps.generation
     for heads in problem.plan.head_groups():
         moving = [head for head in heads if not sweeps.progress[head].converged]
         if moving:
-            sweeps = _swept(problem, basis, draft.likelihoods, sweeps, moving, tolerance)
+            sweeps = _swept(problem, basis, draft.likelihoods, sweeps, moving, tolerance, saved)
     return sweeps
 
 
@@ -207,8 +208,9 @@ def _swept(
     sweeps: LocalSweeps,
     moving: list[int],
     tolerance: float,
+    saved: int,
 ) -> LocalSweeps:
-    """One pass that moves the sites of some heads."""
+    """One pass that moves the sites of some heads; ``saved``: the generation that the sweep started from."""
     assert problem.scratch is not None
     store = block_store(problem)
     posteriors = {head: sweeps.posterior(head) for head in moving}
@@ -224,7 +226,7 @@ def _swept(
     )
     rows = store.own_rows(sweeps.table)
     old = problem.scratch.read(sweeps.generation)
-    new = problem.scratch.write(sweeps.generation + 1, rows, problem.n_heads, COLUMNS)
+    new = problem.scratch.write(sweeps.generation + 1, rows, problem.n_heads, COLUMNS, saved)
     parts = _sums(problem, sweeps, store, SiteSweep(step, merge_local, old, new), sweeps.generation + 1)
     matrices, vectors = sweeps.moment_matrices.copy(), sweeps.moment_vectors.copy()
     progress, evidence, left_out = list(sweeps.progress), list(sweeps.evidence), list(sweeps.left_out)

@@ -9,7 +9,13 @@ from typing import Any
 
 from streamgp.selection import FPASS, IVM, IVM2003, IVM2006, PASS, EvidenceGain, Kmeans, Random
 from streamgp.settings import ADF, EP, FITC, FitSettings, Inference, Local, Selection
-from streamgp.training.calibrate import calibration, combination, local_calibration, point_calibration
+from streamgp.training.calibrate import (
+    calibration,
+    combination,
+    local_calibration,
+    point_calibration,
+    spread_calibration,
+)
 from streamgp.training.choices import PREDICTIVE, Choices, Traits, resolve
 from streamgp.training.group import group_rows
 from streamgp.training.infer.active import propagate_actives
@@ -250,9 +256,9 @@ def _jointly(choices: Choices) -> Recipe:
     learned = JOINTLY.get(choices.learning, _by_judges)(choices)
     selected = SELECT_INDUCING[type(choices.selection)](choices)
     mode = find_joint_mode(choices.inference)
-    # A temperature is for a point; where variances are asked for, they are what tempers.
-    last = sweep_joint_classes(choices.inference) if choices.joint_spread else point_calibration()
-    return *learned, *selected, mode, last
+    if not choices.joint_spread:
+        return *learned, *selected, mode, point_calibration()
+    return *learned, *selected, mode, sweep_joint_classes(choices.inference), spread_calibration()
 
 
 def _multiway(choices: Choices) -> Recipe:

@@ -14,7 +14,7 @@ import numpy as np
 
 from streamgp.arrays import FloatArray
 from streamgp.data import Span
-from streamgp.errors import NumericsWarning
+from streamgp.errors import NotConvergedWarning
 from streamgp.inference.damping import Damped
 from streamgp.inference.inducing.basis import Approximation, Basis, make_basis
 from streamgp.inference.inducing.heads import ExactSums, HeadSweep
@@ -116,11 +116,11 @@ def sweep_once(
     basis = sweeps.basis(kernel, inducing).astype(sweeps.precision)
     if isinstance(likelihoods[0], Gaussian):
         return _exact_pass(problem, basis, likelihoods[0], sweeps)
-    is_first = sweeps.generation == 0
+    saved = sweeps.generation
     for heads in problem.plan.head_groups():
         moving = [head for head in heads if not sweeps.progress[head].converged]
         if moving:
-            sweeps = _swept(problem, basis, likelihoods, sweeps, moving, tolerance, is_first)
+            sweeps = _swept(problem, basis, likelihoods, sweeps, moving, tolerance, saved)
     return sweeps
 
 
@@ -131,9 +131,9 @@ def _swept(
     sweeps: Sweeps,
     moving: list[int],
     tolerance: float,
-    is_first: bool,
+    saved: int,
 ) -> Sweeps:
-    """One pass that moves the sites of some heads."""
+    """One pass that moves the sites of some heads; ``saved``: the generation that the sweep started from."""
     assert problem.scratch is not None
     posteriors = {head: sweeps.posterior(head) for head in moving}
     step = HeadSweep(
@@ -146,7 +146,7 @@ def _swept(
         problem.weights,
     )
     old = problem.scratch.read(sweeps.generation)
-    new = problem.scratch.write(sweeps.generation + 1, problem.prepared.rows, problem.n_heads)
+    new = problem.scratch.write(sweeps.generation + 1, problem.prepared.rows, problem.n_heads, saved=saved)
     label = f"sweep {sweeps.generation + 1}"
     sums = sum_over_rows(problem, SiteSweep(step, merge_sweeps, old, new), sweeps.precision, label)
     matrices, vectors = sweeps.moment_matrices.copy(), sweeps.moment_vectors.copy()
@@ -157,7 +157,7 @@ def _swept(
         before = progress[head]
         # Moments of a sample are no sites' moments: the residual of the first sweep says nothing.
         following = before.after(part.moment_residual, part.skipped, tolerance)
-        progress[head] = before.after_first(part.skipped) if is_first else following
+        progress[head] = before.after_first(part.skipped) if saved == 0 else following
     return replace(
         sweeps,
         moment_matrices=matrices,
@@ -197,6 +197,6 @@ def warn_of_no_convergence(sweeps: Sweeps, tolerance: float) -> None:
         f"the sweeps over all rows did not converge for {far} of {len(sweeps.progress)} latent functions: "
         f"after {sweeps.n_sweeps} sweeps moments are off by {sweeps.residual:.1e} (wanted {tolerance:.0e}). "
         f"Give more time, or a kernel of smaller variance.",
-        NumericsWarning,
+        NotConvergedWarning,
         stacklevel=3,
     )

@@ -26,6 +26,7 @@ def problem(rows, inducing):
     [
         (MultivariateProbit(), "normal", 1.0),
         (Softmax(), "gumbel", 1.0),
+        (Softmax(), "gumbel", 0.0),
     ],
 )
 def test_the_evidence_of_rows_in_memory_is_that_of_dense_joint_ep(likelihood, noise, residual):
@@ -38,6 +39,8 @@ def test_the_evidence_of_rows_in_memory_is_that_of_dense_joint_ep(likelihood, no
     assert fit.evidence == pytest.approx(dense.log_evidence, rel=1e-6)
     shrunk = dense.precision / (1.0 + residual * left[:, None] * dense.precision)
     np.testing.assert_allclose(fit.sites[:, :, 0], shrunk, atol=1e-5)
+    pushed = dense.precision_mean / (1.0 + residual * left[:, None] * dense.precision)
+    np.testing.assert_allclose(fit.sites[:, :, 1], pushed, atol=1e-5)
 
 
 @pytest.mark.parametrize(

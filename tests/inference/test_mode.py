@@ -76,6 +76,24 @@ def test_the_mode_is_that_of_a_dense_optimiser(rows, likelihood):
     np.testing.assert_allclose(features @ found.weights, features @ dense.x.reshape(15, 3), atol=5e-3)
 
 
+@pytest.mark.parametrize("likelihood", [Softmax((0.3, 0.0, -0.2)), MultivariateProbit()])
+def test_a_search_without_tolerance_ends_at_the_mode_itself(rows, likelihood):
+    """Latent values to 1e-6: those of a dense optimiser that follows the gradient to its end."""
+    X, codes = rows
+    features = whiten(make_basis(RBF(4.0, 1.0), X[:15]), X).features
+    terms = PointTerms(likelihood, THREE)
+    found = find_mode(held(features, codes, tiles=5), terms, n_functions=3, most_steps=2000, tolerance=0.0)
+
+    def objective(vector):
+        weights = vector.reshape(15, 3)
+        gradient = weights - features.T @ likelihood.mode_terms(codes, features @ weights).gradient
+        return -log_posterior(likelihood, features, codes, weights), gradient.ravel()
+
+    dense = minimize(objective, np.zeros(45), jac=True, method="BFGS", options={"gtol": 1e-9})
+    np.testing.assert_allclose(features @ found.weights, features @ dense.x.reshape(15, 3), atol=1e-6)
+    assert found.value == pytest.approx(-dense.fun, rel=1e-12)
+
+
 def test_sums_over_blocks_are_value_and_gradient(rows):
     X, codes = rows
     basis, likelihood = make_basis(RBF(4.0, 1.0), X[:15]), Softmax()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pickle
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import dask
@@ -257,3 +258,19 @@ def test_snapshots_pickle(generator):
     X = generator.standard_normal((5, 3)).astype(np.float32)
     copy = pickle.loads(pickle.dumps(snapshot))
     np.testing.assert_array_equal(copy.marginals(X).mean, snapshot.marginals(X).mean)
+
+
+def test_any_thread_can_limit_blas_whoever_did_so_before():
+    def blas_threads():
+        return [one["num_threads"] for one in threadpoolctl.threadpool_info() if one["user_api"] == "blas"]
+
+    def inside():
+        with single_threaded_blas():
+            return blas_threads()
+
+    before = blas_threads()
+    for _ in range(2):
+        assert set(inside()) == {1}  # in this thread, then in another one, which ends
+        with ThreadPoolExecutor(1) as pool:
+            assert set(pool.submit(inside).result()) == {1}
+    assert blas_threads() == before

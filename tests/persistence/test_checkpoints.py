@@ -259,3 +259,22 @@ def test_killed_process_leaves_a_complete_checkpoint(folder, generator):
     assert steps[-1] > 0
     folder.save(steps[-1] + 1, *state(steps[-1] + 1))
     assert len(names(folder)) == 3
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are not forked here")
+def test_a_folder_is_free_again_though_a_child_of_its_process_lives_on(tmp_path):
+    folder = CheckpointFolder(tmp_path / "c")
+    reader, writer = os.pipe()
+    with folder.held():
+        child = os.fork()  # it has a copy of every open file, as the children of a pool have
+        if child == 0:
+            os.close(writer)
+            os.read(reader, 1)  # until the parent closes its end
+            os._exit(0)
+    try:
+        with folder.held():
+            pass
+    finally:
+        os.close(writer)
+        os.close(reader)
+        os.waitpid(child, 0)

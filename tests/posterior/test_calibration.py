@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from scipy.special import log_softmax, logsumexp
 from scipy.stats import norm
 
-from streamgp.likelihoods import Logit, Probit, Softmax
+from streamgp.likelihoods import Logit, MultivariateProbit, Probit, Softmax
 from streamgp.posterior import Marginals
 from streamgp.posterior.calibration import (
     Calibration,
     calibrate_against_rest,
+    calibrate_jointly,
     calibrate_noise,
     calibrate_points,
 )
@@ -34,6 +36,23 @@ def test_scale_and_offsets_that_generated_the_labels_are_found(generator, n_func
     plain = calibrate_points(likelihood, targets, latent, np.ones(20_000), with_offsets=False)
     assert all(one.mean_offset == 0.0 for one in plain)
     assert plain[0].log_density < found[0].log_density
+
+
+@pytest.mark.parametrize("likelihood", [Softmax((0.2, 0.0, -0.2)), MultivariateProbit()])
+def test_scales_of_joint_classes_are_where_a_search_without_gradients_ends(generator, likelihood):
+    mean, variance = 2.0 * generator.standard_normal((300, 3)), generator.gamma(2.0, 1.0, (300, 3))
+    codes = np.argmax(0.4 * mean + generator.gumbel(size=mean.shape), axis=1) * 1.0
+    weights = generator.uniform(0.5, 1.5, 300)
+    found = calibrate_jointly(likelihood, codes, mean, variance, weights)
+
+    def minus(vector):
+        log_z = likelihood.tilted_moments(codes, np.exp(vector[0]) * mean, np.exp(vector[1]) * variance).log_z
+        return 0.5 * vector @ vector - weights @ log_z
+
+    plain = minimize(minus, np.zeros(2), method="Nelder-Mead", options={"xatol": 1e-6, "fatol": 1e-9})
+    logs = np.log([found.mean_scale, found.variance_scale])
+    np.testing.assert_allclose(logs, plain.x, atol=2e-3)
+    assert found.mean_offset == 0.0
 
 
 def test_a_combination_is_the_softmax_of_stretched_log_odds(generator):

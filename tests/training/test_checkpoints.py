@@ -27,7 +27,7 @@ model.save(sys.argv[3])
 @pytest.fixture(scope="module")
 def store(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("data") / "train.zarr"
-    write_store(path, 30_000, n_features=4, chunk_rows=4000)
+    write_store(path, 15_000, n_features=4, chunk_rows=2000)
     return path
 
 
@@ -93,5 +93,5 @@ def test_a_checkpoint_of_another_fit_is_refused_with_the_difference(store, tmp_p
     with pytest.raises(CheckpointError, match="n_active: '20' then, '30' now"):
         streamgp.fit_stream(store, **{**settings, "n_active": 30})
     X = generator.standard_normal((500, 4))
-    with pytest.raises(CheckpointError, match="rows: 30000 then, 500 now"):
+    with pytest.raises(CheckpointError, match="rows: 15000 then, 500 now"):
         streamgp.fit_stream((X, np.where(X[:, 0] > 0, "yes", "no")), **settings)

@@ -17,7 +17,7 @@ import streamgp
 from streamgp import StreamGPClassifier, StreamGPRegressor
 from streamgp.budget import format_size
 from streamgp.data.synthetic import write_store
-from streamgp.errors import BudgetError, CheckpointError, NumericsWarning, ParameterError
+from streamgp.errors import BudgetError, CheckpointError, NotConvergedWarning, ParameterError
 from streamgp.inference.inducing.basis import Approximation, make_basis, whiten
 from streamgp.inference.inducing.fit import fit_sites
 from streamgp.inference.inducing.in_memory import Rows
@@ -230,8 +230,9 @@ def test_real_targets_keep_the_kernel_of_the_evidence_in_predictive_selection(ge
 def test_sweeps_that_are_cut_short_say_so(rows, make_store):
     X, y = rows
     settings = {**FIXED, "inference": FITC(1.0, 1.0, most_sweeps=2)}
-    with pytest.warns(NumericsWarning, match="did not converge for 1 of 1 .* after 2 sweeps"):
-        streamgp.fit_stream(make_store(X, y), n_active=30, **settings)
+    with pytest.warns(NotConvergedWarning, match="did not converge for 1 of 1 .* after 2 sweeps"):
+        model = streamgp.fit_stream(make_store(X, y), n_active=30, **settings)
+    assert not model.history_[-1]["converged"]
 
 
 def test_scratch_is_planned_and_checked(rows, make_store, monkeypatch, tmp_path, caplog):
@@ -315,7 +316,7 @@ def test_an_evaluation_under_way_ends_when_time_is_up(rows, make_store, monkeypa
     monkeypatch.setattr(Problem, "is_late", lambda self: len(rounds) > 2)
     monkeypatch.setattr(Rows, "fold", fold)
     settings = {**FIXED, "learn_hyperparameters": "evidence", "max_seconds": 1e6}
-    with pytest.warns(NumericsWarning, match="did not converge"):
+    with pytest.warns(NotConvergedWarning, match="did not converge"):
         model = streamgp.fit_stream(make_store(X, y), n_active=30, **settings)
     [refined] = [entry for entry in model.history_ if entry["stage"] == "learn: refine"]
     assert len(rounds) == 3
@@ -367,7 +368,7 @@ def start(store: Path, folder: Path, learn: str) -> subprocess.Popen[bytes]:
 @pytest.mark.parametrize("learn", ["fixed", "learn"])
 def test_killed_in_the_middle_of_a_sweep_and_resumed_is_the_same_model(tmp_path, learn):
     store = tmp_path / "train.zarr"
-    write_store(store, 20_000, n_features=4, chunk_rows=500)
+    write_store(store, 6000, n_features=4, chunk_rows=150)
     for name in ("whole", "broken"):
         (tmp_path / name).mkdir()
     assert start(store, tmp_path / "whole", learn).wait() == 0

@@ -10,14 +10,20 @@ from scipy.optimize import minimize
 
 import streamgp
 from streamgp.data import ClassTargets
-from streamgp.errors import BudgetError, NumericsWarning, ParameterError
+from streamgp.errors import BudgetError, NotConvergedWarning, ParameterError
 from streamgp.inference.inducing.basis import make_basis, whiten
 from streamgp.inference.inducing.mode import PointTerms
-from streamgp.kernels import RBF
+from streamgp.kernels import RBF, Linear, Matern32
 from streamgp.likelihoods import Logit, MultivariateProbit, Probit, Softmax
+from streamgp.passes.scratch import Scratch
 from streamgp.persistence import CheckpointFolder
+from streamgp.posterior.calibration import UNCALIBRATED
 from streamgp.settings import FITC
+from streamgp.training import calibrate
+from streamgp.training.heads import inducing_of
 from streamgp.training.infer import mode
+from streamgp.training.learn import judged
+from streamgp.training.learn.judged import Verdict
 from tests.reference.joint_ep_dense import joint_ep
 from tests.training.test_fitc import same_bits
 
@@ -44,6 +50,30 @@ def test_probabilities_of_new_rows_are_calibrated(make_store, classes):
     shares = -np.log(1.0 / classes)
     assert score.log_loss < 0.6 * shares
     assert score.calibration_error < (0.06 if classes < 10 else 0.15)
+
+
+def test_the_best_kernel_and_the_best_of_another_kind_are_tried_as_a_sum(make_store):
+    X, y = sectors(1500)
+    model = streamgp.fit_stream(make_store(X, y, chunk_rows=500), n_active=30, **JOINT)
+    [learned] = [entry for entry in model.history_ if entry["stage"] == "learn: judged"]
+    *singles, (last, loss) = learned["tried"]
+    assert " + " in last
+    if " + " in learned["kernel"]:  # it, or one with a linear term
+        assert -learned["log_density"] <= min(other for _, other in singles)
+    else:
+        assert -learned["log_density"] <= loss + 1e-12
+
+
+def test_kinds_of_kernels_are_families_and_numbers_of_lengthscales():
+    losses = np.zeros(3)
+    smooth, other = Verdict(RBF(3.0, 1.0) + Linear(0.1), 4, losses), Verdict(RBF(2.0, 0.7), 4, losses - 1.0)
+    rough, apart = (
+        Verdict(Matern32(5.0, 1.0), 4, losses + 2.0),
+        Verdict(RBF(7.0, (1.0, 2.0)), 4, losses + 1.0),
+    )
+    assert judged._together(smooth, [smooth, other]) == []
+    assert judged._together(smooth, [smooth, other, rough]) == [smooth.kernel + rough.kernel]
+    assert judged._together(smooth, [other, rough, apart]) == [smooth.kernel + apart.kernel]
 
 
 @pytest.mark.parametrize("likelihood", [Softmax(), Logit(0.2)])
@@ -88,6 +118,17 @@ def test_a_hundred_classes_are_planned_and_fitted(make_store):
     assert model.evaluate_stream((X, y)).log_loss < 0.75 * np.log(100)
 
 
+@pytest.mark.parametrize(("classes", "rows"), [(26, 1000), (100, 1000)])
+def test_many_classes_have_variances_too(make_store, classes, rows):
+    X, y = sectors(rows, classes=classes)
+    settings = {**FIXED, "n_active": 40, "memory_budget": "64MiB", "inference": FITC(residual=1.0)}
+    model = streamgp.fit_stream(make_store(X, y, chunk_rows=500), likelihood=MultivariateProbit(), **settings)
+    assert model.history_[-2]["converged"]
+    p = model.predict_proba(X[:100])
+    np.testing.assert_allclose(p.sum(axis=1), 1.0, atol=1e-9)
+    assert model.evaluate_stream((X, y)).log_loss < 0.8 * np.log(classes)
+
+
 def test_rows_are_held_where_they_fit_and_else_read_again(make_store):
     X, y = sectors(6000)
     # What is left for rows depends on how many tasks run side by side, and so on the machine's cores.
@@ -120,7 +161,7 @@ def test_rows_that_fit_to_16_bits_only_have_the_same_mode(make_store, monkeypatc
 def test_a_mode_that_was_not_found_is_told(make_store):
     X, y = sectors(6000)
     short = {**FIXED, "inference": FITC(tolerance=1e-9, most_sweeps=2), "memory_budget": "4MiB"}
-    with pytest.warns(NumericsWarning, match=r"not found to tolerance=1e-09 .* more than 2"):
+    with pytest.warns(NotConvergedWarning, match=r"not found to tolerance=1e-09 .* more than 2"):
         model = streamgp.fit_stream(
             make_store(X, y, chunk_rows=500), n_active=40, precision="float64", **short
         )
@@ -228,7 +269,7 @@ def test_what_joint_classes_would_ignore_is_refused(ignored):
 )
 def test_sweeps_from_the_mode_end_at_the_sites_of_dense_joint_ep(likelihood, noise, residual):
     """The sites on wᵀu are those on f seen through the residual variance D: τ = π/(1 + D π)."""
-    X, y = sectors(24, classes=3)
+    X, y = sectors(15, classes=3)
     settings = {**FIXED, "kernel": RBF(2.0, 1.5), "likelihood": likelihood, "selection": "random"}
     model = streamgp.fit_stream(
         (X, y),
@@ -238,10 +279,10 @@ def test_sweeps_from_the_mode_end_at_the_sites_of_dense_joint_ep(likelihood, noi
         standardize=False,
         **{**settings, "inference": FITC(residual=residual, tolerance=1e-9, most_sweeps=200)},
     )
-    assert model.recipe_ == "select: random -> infer: mode -> infer: joint sweeps"
+    assert model.recipe_ == "select: random -> infer: mode -> infer: joint sweeps -> calibrate"
     inducing = model.model_.snapshot.active_inputs
     whitened, left = whiten(make_basis(RBF(2.0, 1.5), inducing), X)
-    dense = joint_ep(whitened, residual * left, y, noise, 3, sweeps=200)
+    dense = joint_ep(whitened, residual * left, y, noise, 3, sweeps=200, tolerance=1e-8)
     mean, variance = model.predict_latent(X)
     new_variance = residual * left[:, None] + _explained(whitened, residual * left, dense)
     np.testing.assert_allclose(model.log_evidence_, dense.log_evidence, rtol=1e-6)
@@ -284,16 +325,132 @@ def test_sweeps_of_joint_classes_are_the_same_in_any_chunks_interrupted_and_on_a
 
 def test_sweeps_of_joint_classes_that_do_not_converge_say_so():
     settings = {**FIXED, "inference": FITC(residual=0.0, most_sweeps=2, tolerance=1e-8)}
-    with pytest.warns(NumericsWarning, match="did not converge for 4 of 4 latent functions"):
-        streamgp.fit_stream(sectors(300), n_active=10, **settings)
+    with pytest.warns(NotConvergedWarning, match="did not converge for 4 of 4 latent functions"):
+        short = streamgp.fit_stream(sectors(300), n_active=10, **settings)
+    assert not short.history_[-2]["converged"]
+    assert short.history_[-2]["residual"] > 1e-8
+    long = streamgp.fit_stream(sectors(300), n_active=10, **{**settings, "inference": FITC(residual=0.0)})
+    assert long.history_[-2]["converged"]
+    assert not any(entry["converged"] for entry in long.history_[:-2] if "sweep" in entry)
+
+
+@pytest.mark.parametrize(("residual", "most"), [(0.0, 1.0), (1.0, 1.0), (1.0, 3.0)])
+def test_spread_is_calibrated_by_rows_without_their_own_sites(make_store, monkeypatch, residual, most):
+    seen = []
+
+    def watched(problem, draft, original=calibrate.left_out_of_sweeps):
+        found = original(problem, draft)
+        seen.append((problem, draft, np.asarray(problem.scratch.read(draft.sweeps.generation)[:]), found))
+        return found
+
+    monkeypatch.setattr(calibrate, "left_out_of_sweeps", watched)
+    X, y = sectors(400, classes=3)
+    settings = {**FIXED, "n_active": 25, "precision": "float64", "validation": False, "standardize": False}
+    settings |= {"inference": FITC(residual=residual), "likelihood": MultivariateProbit()}
+    weights = np.random.default_rng(1).uniform(1.0, most, 400)
+    model = streamgp.fit_stream(make_store(X, y, chunk_rows=150), sample_weight=weights, **settings)
+    [(problem, draft, sites, found)] = seen
+    sites = sites * weights[:, None, None]
+    whitened, left = whiten(make_basis(draft.kernel, inducing_of(draft)), X)
+    order = np.sort(problem.sample_order())
+    assert len(found.targets) == 400
+    for i, row in enumerate(problem.sample.rows[order][:20]):
+        others = np.arange(400) != row
+        for c in range(3):
+            tau, rho = sites[others, c].T
+            matrix = np.eye(25) + (whitened[others].T * tau) @ whitened[others]
+            spread = np.linalg.solve(matrix, whitened[row])
+            assert found.mean[i, c] == pytest.approx(spread @ (whitened[others].T @ rho), rel=1e-6, abs=1e-6)
+            variance = whitened[row] @ spread + residual * left[row]
+            assert found.variance[i, c] == pytest.approx(variance, rel=1e-6, abs=1e-9)
+    entry, new = model.history_[-1], sectors(1000, seed=1, classes=3)
+    assert entry["left_out_log_density"] >= entry["uncalibrated"]
+    scales = {
+        (one.calibration.mean_scale, one.calibration.variance_scale) for one in model.model_.snapshot.heads
+    }
+    assert scales == {(entry["mean_scale"], entry["variance_scale"])}
+    plain = replace(
+        model.model_.snapshot,
+        heads=tuple(replace(head, calibration=UNCALIBRATED) for head in model.model_.snapshot.heads),
+    )
+    calibrated = model.evaluate_stream(new).log_loss
+    model.model_ = replace(model.model_, snapshot=plain)
+    assert calibrated < model.evaluate_stream(new).log_loss + 0.005
 
 
 def test_matrices_and_sites_of_all_classes_are_planned(make_store):
     settings = {**FIXED, "n_active": 200, "memory_budget": "8MiB"}
-    store = make_store(*sectors(600), chunk_rows=200)
+    store = make_store(*sectors(600, classes=12), chunk_rows=200)
     streamgp.fit_stream(store, **settings)
     with pytest.raises(BudgetError, match="memory_budget"):
         streamgp.fit_stream(store, **{**settings, "inference": FITC(residual=0.0)})
+
+
+def passes_of_sweeps(model):
+    """How often each step of the sweeps reads all rows."""
+    steps = [
+        entry for entry in model.history_ if entry["stage"] in ("infer: joint sweeps", "infer: all rows")
+    ]
+    return [entry["rows_read"] // entry["rows"] for entry in steps]
+
+
+IN_GROUPS = {
+    **FIXED,
+    "inference": FITC(residual=1.0, tolerance=0.05),
+    "n_active": 90,
+    "precision": "float64",
+    "n_jobs": 1,
+}
+
+
+@pytest.mark.parametrize("likelihood", [Softmax(), MultivariateProbit()], ids=["softmax", "probit"])
+def test_where_memory_is_short_groups_of_classes_take_turns_and_the_model_is_the_same(
+    make_store, cluster_client, likelihood
+):
+    X, y = sectors(600, classes=7)
+    store = make_store(X, y, chunk_rows=200)
+    settings = {**IN_GROUPS, "likelihood": likelihood}
+    ample = streamgp.fit_stream(store, memory_budget="64MiB", **settings)
+    few, again = (
+        streamgp.fit_stream(store, memory_budget="6MiB", client=client, **settings)
+        for client in (None, cluster_client)
+    )
+    passes = passes_of_sweeps(few)
+    assert passes[0] > 2
+    assert passes[1:] == [2 * passes[0] - 1] * (len(passes) - 1)
+    assert passes_of_sweeps(ample)[:2] == [1, 1]
+    assert few.history_[-2]["converged"]
+    same_bits(few, again)
+    np.testing.assert_allclose(few.predict_proba(X), ample.predict_proba(X), atol=1e-6)
+    assert few.log_evidence_ == pytest.approx(ample.log_evidence_, rel=1e-7)
+
+
+@pytest.mark.parametrize("multiclass", ["joint", "shared"])
+def test_interrupted_between_groups_of_classes_is_the_same_model(
+    make_store, tmp_path, monkeypatch, multiclass
+):
+    """The sites of the last checkpoint stay, however many generations a sweep writes."""
+    store = make_store(*sectors(600, classes=7), chunk_rows=200)
+    settings = {**IN_GROUPS, "multiclass": multiclass, "memory_budget": "6MiB"}
+    if multiclass == "shared":
+        settings["inference"] = FITC(residual=1.0, power=1.0, tolerance=0.05)
+    whole = streamgp.fit_stream(store, **settings)
+    groups = passes_of_sweeps(whole)[0]
+    assert groups > 2
+    # The last generation of the second step: the first one of joint classes writes one, all others a group's.
+    last = 1 + groups if multiclass == "joint" else 2 * groups
+
+    def write(self, generation, *arguments, original=Scratch.write, **named):
+        array = original(self, generation, *arguments, **named)
+        if generation == last:
+            raise KeyboardInterrupt
+        return array
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Scratch, "write", write)
+        with pytest.raises(KeyboardInterrupt):
+            streamgp.fit_stream(store, checkpoint=tmp_path / "c", **settings)
+    same_bits(whole, streamgp.fit_stream(store, checkpoint=tmp_path / "c", **settings))
 
 
 def test_the_evidence_of_all_classes_leads_to_a_kernel(make_store):

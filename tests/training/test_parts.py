@@ -7,7 +7,7 @@ import pytest
 
 import streamgp
 from streamgp.data import Span, open_rows
-from streamgp.errors import NumericsWarning
+from streamgp.errors import NotConvergedWarning
 from streamgp.inference.inducing.basis import make_basis, whiten
 from streamgp.inference.inducing.mode import HeldRows, PointTerms, find_mode
 from streamgp.persistence import CheckpointFolder
@@ -68,7 +68,7 @@ def test_interrupted_in_a_pass_and_on_a_cluster_it_is_the_same_model(
     sorted_store, small_parts, tmp_path, monkeypatch, cluster_client
 ):
     settings = {**SMALL, "inference": FITC(most_sweeps=1)}
-    with pytest.warns(NumericsWarning, match="the mode was not found"):
+    with pytest.warns(NotConvergedWarning, match="the mode was not found"):
         whole = streamgp.fit_stream(sorted_store, **settings)
     saves = 0
 
@@ -84,7 +84,7 @@ def test_interrupted_in_a_pass_and_on_a_cluster_it_is_the_same_model(
         with pytest.raises(KeyboardInterrupt):
             streamgp.fit_stream(sorted_store, checkpoint=tmp_path / "c", **settings)
     for others in ({"checkpoint": tmp_path / "c"}, {"client": cluster_client}):
-        with pytest.warns(NumericsWarning, match="the mode was not found"):
+        with pytest.warns(NotConvergedWarning, match="the mode was not found"):
             same_bits(whole, streamgp.fit_stream(sorted_store, **others, **settings))
 
 

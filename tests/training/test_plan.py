@@ -199,3 +199,30 @@ def test_fewer_heads_take_part_in_a_sweep_where_two_tasks_fit_side_by_side_then(
     assert len(plan.head_groups()) == 2
     alone = make_plan(replace(wish, itemsize=8, n_at_once=10), parse_size("1GiB"), 1)
     assert alone.head_groups() == plan.head_groups()
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_bytes_of_joint_classes_are_linear_in_their_number(spread):
+    wish = replace(demand(n_active=80), shared=True, joint_spread=spread)
+    few, some, many = (
+        make_plan(replace(wish, joint_classes=classes, n_at_once=classes), parse_size("8GiB"), 2)
+        for classes in (100, 200, 400)
+    )
+    for held in ("pass_model_bytes", "task_bytes"):
+        first, second, third = (getattr(plan, held) for plan in (few, some, many))
+        assert third - second == pytest.approx(2 * (second - first), rel=0.01)
+
+
+def test_joint_classes_take_turns_where_their_matrices_do_not_fit():
+    wish = replace(demand(n_active=300, n_rows=60_000), shared=True, joint_spread=True)
+    wish = replace(wish, joint_classes=26, n_at_once=26)
+    groups = []
+    for budget in ("80MiB", "128MiB", "1GiB"):
+        plan = make_plan(wish, parse_size(budget), 2)
+        assert plan.total_bytes <= parse_size(budget)
+        assert [c for group in plan.head_groups() for c in group] == list(range(26))
+        # Marginals wait beside the sites of a row where classes take turns.
+        assert plan.site_columns == (2 if len(plan.head_groups()) == 1 else 4)
+        groups.append(len(plan.head_groups()))
+    assert groups[0] > groups[1] >= groups[2] == 1
+    assert "heads at once" in str(make_plan(wish, parse_size("80MiB"), 2))

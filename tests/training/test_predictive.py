@@ -138,11 +138,11 @@ def test_a_full_active_set_exchanges_and_says_so(caplog):
 def test_many_classes_one_read(make_store, selection, multiclass):
     generator = np.random.default_rng(1)
     centres = 4.0 * generator.standard_normal((4, 3))
-    y = np.sort(generator.integers(0, 4, 1200))  # a sorted file
-    X = centres[y] + 0.5 * generator.standard_normal((1200, 3))
+    y = np.sort(generator.integers(0, 4, 600))  # a sorted file
+    X = centres[y] + 0.5 * generator.standard_normal((600, 3))
     model = streamgp.fit_stream(
-        make_store(X, y, chunk_rows=100),
-        n_active=40,
+        make_store(X, y, chunk_rows=50),
+        n_active=25,
         selection=selection,
         multiclass=multiclass,
         memory_budget="8MiB",
@@ -151,7 +151,7 @@ def test_many_classes_one_read(make_store, selection, multiclass):
     assert model.score(X, y) > 0.95
     sizes = inferred(model)["n_active"]
     assert len(sizes) == 4
-    assert max(sizes) <= 40
+    assert max(sizes) <= 25
     assert len(set(map(int, model.active_rows_))) <= sum(sizes)
 
 
@@ -264,7 +264,7 @@ def test_the_first_active_rows_matter_little():
     X, y = rings(3000, seed=5)
     scores = [
         streamgp.fit_stream(
-            (X[:2000], y[:2000]), n_active=300, selection=PASS(n_init=50), random_state=seed
+            (X[:2000], y[:2000]), n_active=150, selection=PASS(n_init=50), random_state=seed
         ).score(X[2000:], y[2000:])
         for seed in range(4)
     ]

@@ -60,7 +60,8 @@ RECIPES = [
     (
         "three classes",
         {"multiclass": "joint", "inference": FITC(residual=1.0), "learn_hyperparameters": "evidence"},
-        "learn: judged -> learn: joint evidence -> select: kmeans -> infer: mode -> infer: joint sweeps",
+        "learn: judged -> learn: joint evidence -> select: kmeans -> infer: mode -> infer: joint sweeps "
+        "-> calibrate",
     ),
     (
         "two classes, many inputs",

@@ -70,7 +70,9 @@ def fit_joint(
     ) -> tuple[tuple[FloatArray, tuple[InducingPosterior, ...]], JointFit, float, int]:
         old, posteriors = state
         approximation = Approximation(residual, 1.0)
-        step = JointSweep(basis, posteriors, likelihood, approximation, progress.step, weights)
+        step = JointSweep(
+            basis, dict(enumerate(posteriors)), likelihood, approximation, progress.step, weights
+        )
 
         def one(start: int) -> tuple[list[FloatArray], list[SweepSums]]:
             place, features, codes, _ = rows.block(start)
@@ -106,7 +108,7 @@ def _posteriors_of(basis: Basis, rows: Rows, sites: FloatArray) -> tuple[Inducin
     def one(start: int) -> tuple[list[FloatArray], list[SweepSums]]:
         place, features, codes, weights = rows.block(start)
         weight = np.ones(len(codes)) if weights is None else weights
-        return [], class_sums(whiten(basis, features), sites[place], weight, None)
+        return [], class_sums(whiten(basis, features), sites[place], weight, None, range(sites.shape[1]))
 
     return tuple(part.posterior() for part in rows.fold(one, _merged)[1])
 
@@ -149,7 +151,7 @@ def _evidence_block(
 ) -> EvidenceSums:
     """What a block adds: G of all classes is summed before it meets the kernel's derivatives."""
     rows = whiten(basis, features)
-    update = update_classes(likelihood, posteriors, rows, codes, sites, residual)
+    update = update_classes(likelihood, dict(enumerate(posteriors)), rows, codes, sites, residual)
     total, slopes = np.zeros_like(rows.features), np.zeros(len(codes))
     for c, posterior in enumerate(posteriors):
         projected = rows.features.copy()
@@ -178,7 +180,7 @@ def joint_fit_bytes(
 ) -> int:
     """Upper bound of the bytes of a fit and its evidence, in float64, on one thread, beside the rows."""
     tile = min(rows, ROWS_PER_BLOCK)
-    sweep = joint_bytes(kernel, tile, n_inducing, n_features, n_classes, 8)
+    sweep = joint_bytes(kernel, tile, n_inducing, n_features, n_classes, n_classes, 8)
     slopes = evidence_bytes(kernel, tile, n_inducing, n_features, 8) + 320 * tile * n_classes
     # Posteriors of this sweep, the next and the best, and sums under way.
     matrices = 8 * n_inducing * n_inducing * (6 * n_classes + 8)

@@ -29,6 +29,7 @@ def sweep_all_rows(settings: FITC) -> Stage:
             "n_active": draft.sizes,
             "sweep": sweeps.n_sweeps,
             "residual": sweeps.residual if np.isfinite(sweeps.residual) else None,
+            "converged": sweeps.converged,
             "skipped": [head.skipped for head in sweeps.progress],
             "heads": sum(not head.converged for head in before.progress),
             "rows": problem.n_rows,

@@ -2,7 +2,8 @@
 
 First Laplace's sites at the mode, one pass; then sweeps until tilted moments and posteriors agree. Variances
 and means both move. Held-out rows have not gained from it so far (docs/decisions.md), so that it must be
-asked for.
+asked for. Where the plan has room for the matrices of some classes only, groups of them take turns: a sweep
+of k groups is 2 k − 1 passes, of which the first k − 1 write marginals and the last ones add up moments.
 """
 
 from __future__ import annotations
@@ -12,11 +13,19 @@ from typing import Any
 
 import numpy as np
 
+from streamgp.arrays import FloatArray
 from streamgp.inference.damping import Damped
-from streamgp.inference.inducing.basis import Approximation
-from streamgp.inference.inducing.joint import JointSweep, SitesAtMode, joint_residual
+from streamgp.inference.inducing.basis import Approximation, Basis
+from streamgp.inference.inducing.joint import (
+    ClassMarginals,
+    ClassMoments,
+    JointSweep,
+    SitesAtMode,
+    joint_residual,
+)
 from streamgp.inference.inducing.mode import PointTerms
-from streamgp.inference.inducing.sweep import SweepSums, log_evidence, merge_sweeps
+from streamgp.inference.inducing.posterior import InducingPosterior
+from streamgp.inference.inducing.sweep import SweepSums, merge_sweeps
 from streamgp.likelihoods import JointLikelihood
 from streamgp.passes.sites import SiteSweep
 from streamgp.settings import FITC
@@ -38,6 +47,7 @@ def sweep_joint_classes(settings: FITC) -> Stage:
             "n_active": draft.sizes,
             "sweep": sweeps.n_sweeps,
             "residual": None if is_first else sweeps.residual,
+            "converged": sweeps.converged,
             "skipped": sweeps.progress[0].skipped,
             "rows": problem.n_rows,
         }
@@ -65,8 +75,11 @@ def _around_the_mode(problem: Problem, draft: Draft, settings: FITC) -> Sweeps:
     )
     basis = flat.basis(draft.kernel, inducing_of(draft)).astype(flat.precision)
     terms = PointTerms(likelihood, problem.prepared.targets)
-    step = SitesAtMode(basis, mode.weights.astype(flat.precision), terms, problem.weights)
-    return _with_moments(flat, _pass(problem, flat, step))
+    *others, last = problem.plan.head_groups()
+    weights, columns = mode.weights.astype(flat.precision), problem.plan.site_columns
+    step = SitesAtMode(basis, weights, terms, problem.weights, last, columns)
+    sums, sweeps = _pass(problem, flat, step, saved=0)
+    return _with_moments(problem, sweeps, basis, sums, others)
 
 
 def _swept(problem: Problem, draft: Draft, settings: FITC) -> Sweeps:
@@ -74,40 +87,68 @@ def _swept(problem: Problem, draft: Draft, settings: FITC) -> Sweeps:
     before, [likelihood] = draft.sweeps, draft.likelihoods
     assert isinstance(before, Sweeps)
     assert isinstance(likelihood, JointLikelihood)
-    posteriors = tuple(before.posterior(head) for head in range(problem.n_heads))
+    basis = before.basis(draft.kernel, inducing_of(draft)).astype(before.precision)
+    *others, last = problem.plan.head_groups()
+    saved, sweeps, determinants = before.generation, before, np.empty(problem.n_heads)
+    for classes in others:
+        marginals = ClassMarginals(basis, _posteriors(before, classes, determinants))
+        _, sweeps = _pass(problem, sweeps, marginals, saved)
     step = JointSweep(
-        before.basis(draft.kernel, inducing_of(draft)).astype(before.precision),
-        tuple(posterior.astype(before.precision) for posterior in posteriors),
+        basis,
+        _posteriors(before, last, determinants),
         likelihood,
         before.approximation,
         before.progress[0].step,
         problem.weights,
     )
-    sums = _pass(problem, before, step)
+    sums, sweeps = _pass(problem, sweeps, step, saved)
     progress = before.progress[0].after(
         joint_residual(sums), sum(one.skipped for one in sums), settings.tolerance
     )
-    pairs = zip(posteriors, sums, strict=True)
     return replace(
-        _with_moments(before, sums),
+        _with_moments(problem, sweeps, basis, sums, others),
         progress=(progress,) * problem.n_heads,
-        evidence=tuple(log_evidence(posterior, one) for posterior, one in pairs),
+        evidence=tuple(one.evidence - 0.5 * found for one, found in zip(sums, determinants, strict=True)),
     )
 
 
-def _pass(problem: Problem, sweeps: Sweeps, step: Any) -> list[SweepSums]:
-    """One pass over all rows, that reads one generation of sites and writes the next."""
+def _posteriors(sweeps: Sweeps, classes: range, determinants: FloatArray) -> dict[int, InducingPosterior]:
+    """The posteriors of some classes in the type of the pass; their log determinants are put in place."""
+    found = {}
+    for c in classes:
+        posterior = sweeps.posterior(c)
+        determinants[c] = posterior.log_determinant
+        found[c] = posterior.astype(sweeps.precision)
+    return found
+
+
+def _pass(problem: Problem, sweeps: Sweeps, step: Any, saved: int) -> tuple[list[SweepSums], Sweeps]:
+    """One pass over all rows, that reads one generation of sites and writes the next.
+
+    ``saved``: the generation that the step of the fit started from.
+    """
     assert problem.scratch is not None
-    old = problem.scratch.read(sweeps.generation)
-    new = problem.scratch.write(sweeps.generation + 1, problem.prepared.rows, problem.n_heads)
+    old, following = problem.scratch.read(sweeps.generation), sweeps.generation + 1
+    shape = (problem.n_heads, problem.plan.site_columns)
+    new = problem.scratch.write(following, problem.prepared.rows, *shape, saved)
     visitor = SiteSweep(step, merge_sweeps, old, new)
-    return sum_over_rows(problem, visitor, sweeps.precision, f"sweep {sweeps.generation + 1}")
+    sums = sum_over_rows(problem, visitor, sweeps.precision, f"sweep {following}")
+    return sums, replace(sweeps, generation=following)
 
 
-def _with_moments(sweeps: Sweeps, sums: list[SweepSums]) -> Sweeps:
+def _with_moments(
+    problem: Problem, sweeps: Sweeps, basis: Basis, sums: list[SweepSums], others: list[range]
+) -> Sweeps:
+    """The sums of all classes, those of the other groups by a pass for each."""
+    assert problem.scratch is not None
+    found = {c: one for c, one in enumerate(sums) if len(one.moment_vector)}
+    for classes in others:
+        step = ClassMoments(basis, classes, problem.weights)
+        visitor = SiteSweep(step, merge_sweeps, problem.scratch.read(sweeps.generation))
+        parts = sum_over_rows(problem, visitor, sweeps.precision, f"moments {sweeps.generation}")
+        found |= zip(classes, parts, strict=True)
     return replace(
         sweeps,
-        moment_matrices=np.stack([one.moment_matrix for one in sums]),
-        moment_vectors=np.stack([one.moment_vector for one in sums]),
-        generation=sweeps.generation + 1,
+        moment_matrices=np.stack([found[c].moment_matrix for c in range(problem.n_heads)]),
+        moment_vectors=np.stack([found[c].moment_vector for c in range(problem.n_heads)]),
     )

@@ -6,7 +6,7 @@ import warnings
 from dataclasses import replace
 from typing import Any
 
-from streamgp.errors import NumericsWarning
+from streamgp.errors import NotConvergedWarning
 from streamgp.settings import Local
 from streamgp.training.local import LocalSweeps, sweep_blocks
 from streamgp.training.local_sites import write_final_sites
@@ -30,6 +30,7 @@ def sweep_local_blocks(settings: Local) -> Stage:
         told = {
             "sweep": sweeps.n_sweeps,
             "residual": max(head.residual for head in sweeps.progress),
+            "converged": sweeps.converged,
             "skipped": [head.skipped for head in sweeps.progress],
             "heads": sum(not head.converged for head in before.progress),
             "rows": problem.n_rows,
@@ -48,6 +49,6 @@ def _warn_of_no_convergence(sweeps: LocalSweeps, tolerance: float) -> None:
         f"the sweeps over blocks did not converge for {far} of {len(sweeps.progress)} latent functions: "
         f"after {sweeps.n_sweeps} sweeps left-out log densities still change by more than {tolerance:.0e}. "
         f"Give more time, or a kernel of smaller variance.",
-        NumericsWarning,
+        NotConvergedWarning,
         stacklevel=3,
     )

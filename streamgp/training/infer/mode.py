@@ -18,7 +18,7 @@ import numpy as np
 
 from streamgp.arrays import FloatArray
 from streamgp.data import Span
-from streamgp.errors import NumericsWarning
+from streamgp.errors import NotConvergedWarning
 from streamgp.inference.inducing.basis import Basis, make_basis
 from streamgp.inference.inducing.held import HoldStep, merge_held
 from streamgp.inference.inducing.mode import (
@@ -110,7 +110,7 @@ def find_joint_mode(inference: FITC) -> Stage:
                 f"the mode was not found to tolerance={inference.tolerance:g} in {mode.evaluations} "
                 f"evaluations: give a larger one, or FITC(most_sweeps=...) more than "
                 f"{inference.most_sweeps}",
-                NumericsWarning,
+                NotConvergedWarning,
                 stacklevel=2,
             )
         told = {

@@ -3,7 +3,7 @@
 A candidate is judged by the log loss that its mode, found on a sample, gives to rows held out: no sites, no
 m² a row. The variance of the latent functions is searched uphill and downhill from that of the candidate
 before, each mode starting the next one. Simple candidates come first; one with more parameters must win by
-two standard errors.
+two standard errors. In the end the best one and the best of another kind are tried as a sum.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from streamgp.arrays import FloatArray
 from streamgp.inference.inducing.basis import make_basis, whiten
 from streamgp.inference.inducing.held import HeldRows
 from streamgp.inference.inducing.mode import PointTerms, find_mode
-from streamgp.kernels import Kernel
+from streamgp.kernels import Kernel, Linear
 from streamgp.passes.candidates import Pool
 from streamgp.passes.run import available_threads
 from streamgp.training.judge import is_better
@@ -36,8 +36,8 @@ MODE_TOLERANCE = 1e-4
 TILE_ROWS = 1000
 VARIANCES = tuple(float(variance) for variance in np.geomspace(1.0, 1e4, 9))
 FIRST_VARIANCE = 4
-ERRORS = 2.0
-"""Standard errors by which a kernel of more parameters must be better."""
+ERRORS, TOGETHER_ERRORS = 2.0, 1.0
+"""Standard errors by which a kernel of more parameters must be better, and a sum of two that were judged."""
 
 
 class Jury(NamedTuple):
@@ -115,7 +115,19 @@ def _search(problem: Problem, jury: Jury, proposals: Proposals) -> tuple[Verdict
     best = judge(proposals.near(best.kernel), best, 0.0)
     for richer in proposals.richer:
         best = judge(richer(best.kernel), best, ERRORS)
-    return best, tried
+    return judge(_together(best, tried), best, TOGETHER_ERRORS), tried
+
+
+def _together(best: Verdict, tried: Sequence[Verdict]) -> list[Kernel]:
+    """The best kernel and the best one of another kind, each with the variance that suits it, as one."""
+    others = [one for one in tried if _kind(one.kernel) != _kind(best.kernel)]
+    return [best.kernel + min(others, key=lambda one: one.loss).kernel] if others else []
+
+
+def _kind(kernel: Kernel) -> tuple[tuple[type[Kernel], bool], ...]:
+    """The families of a kernel but linear ones, and whether each has a lengthscale for every feature."""
+    atoms = [atom for _, atom in kernel._atoms() if not isinstance(atom, Linear)]
+    return tuple((type(atom), np.ndim(getattr(atom, "lengthscale", 0.0)) > 0) for atom in atoms)
 
 
 def _jury(problem: Problem, likelihood: Any) -> Jury:

@@ -24,7 +24,7 @@ class Demand:
     likelihood; 0: there are no such sweeps. ``with_slopes``: their evidence is learned from in passes.
     ``criterion_rows``: rows on which the IVM's criterion is learned, with ``criterion_active`` active ones.
     ``joint_classes``: so many latent functions are found by their mode: means without matrices or sites,
-    unless ``joint_spread``: then sweeps that hold the matrices of all of them follow.
+    unless ``joint_spread``: then sweeps follow, that hold the matrices of ``n_at_once`` of them.
     ``row_bytes``: what is held for single rows of the store: their weights, the numbers of those held out.
     ``block_sizes``: rows are grouped into blocks of such sizes, smaller ones if ``blocks_may_shrink``;
     ``head_rows``: the largest block of a fitted model, its halo included.
@@ -69,6 +69,11 @@ class Demand:
             return size
         filled = 1.0 - 0.5 * self.block_sizes.target / size
         return -(-int(n_rows / filled) // size) * size
+
+    @property
+    def n_functions(self) -> int:
+        """Latent functions, whether each has a likelihood of its own or all have one."""
+        return self.joint_classes or self.n_heads
 
     @property
     def n_inputs(self) -> int:

@@ -79,9 +79,14 @@ class MemoryPlan:
         return self.read_ahead * span_bytes(self.demand.rows, self.span_rows)
 
     def head_groups(self) -> list[range]:
-        """Heads whose matrices are held at the same time in a sweep over all rows."""
-        every, size = range(self.demand.n_heads), max(1, self.demand.n_at_once)
+        """Heads (or joint classes) whose matrices are held at the same time in a sweep over all rows."""
+        every, size = range(self.demand.n_functions), max(1, self.demand.n_at_once)
         return [every[start : start + size] for start in range(0, len(every), size)]
+
+    @property
+    def site_columns(self) -> int:
+        """Numbers of a row and head on disk: its site, and for joint classes in groups its marginal."""
+        return 4 if self.demand.joint_spread and len(self.head_groups()) > 1 else 2
 
     @property
     def block_sizes(self) -> Sizes:
@@ -107,7 +112,7 @@ class MemoryPlan:
             with_sites = demand.n_heads if demand.n_at_once > 0 else 0
             if demand.joint_classes:
                 with_sites = demand.joint_classes if demand.joint_spread else 0
-            return scratch_bytes(demand.rows.n_rows, with_sites)
+            return scratch_bytes(demand.rows.n_rows, with_sites, self.site_columns)
         places = demand.n_places
         blocks = block_store_bytes(
             places, demand.rows.n_features, demand.rows.features.dtype.itemsize, demand.n_heads
@@ -127,7 +132,7 @@ class MemoryPlan:
     def __str__(self) -> str:
         """A table: what, how much of it, bytes."""
         demand = self.demand
-        at_once = f"{demand.n_at_once} heads at once" if 0 < demand.n_at_once < demand.n_heads else ""
+        at_once = f"{demand.n_at_once} heads at once" if 0 < demand.n_at_once < demand.n_functions else ""
         what = "sites of all rows" if demand.block_sizes is None else "rows in blocks, sites"
         scratch = [(f"{what}, on disk", "", self.scratch_bytes)] if self.scratch_bytes else []
         rows = [("weights, rows held out by number", "", demand.row_bytes)] if demand.row_bytes else []

@@ -64,7 +64,9 @@ def pass_model_bytes(demand: Demand) -> int:
         if demand.joint_spread:
             classes = demand.joint_classes
             finished = classes * 8 * d * d + snapshot_bytes(demand.kernel, d, d, p, classes, demand.itemsize)
-            snapshot = max(snapshot, finished, inducing_bytes(d, p, classes, classes, demand.itemsize))
+            snapshot = max(
+                snapshot, finished, inducing_bytes(d, p, classes, demand.n_at_once, demand.itemsize)
+            )
     elif demand.n_at_once:
         # Sweeps come after the selection, and end before the model is made of their moments.
         finished = snapshot + heads * (8 + demand.itemsize) * d * d
@@ -97,7 +99,7 @@ def block_bytes(demand: Demand, rows: int) -> int:
         sizes = (demand.n_active, p, demand.joint_classes, demand.itemsize)
         block = mode_block_bytes(demand.kernel, rows, *sizes) + demand.likelihood_bytes(rows)
         if demand.joint_spread:
-            swept = joint_bytes(demand.kernel, rows, *sizes)
+            swept = joint_bytes(*shape, demand.joint_classes, demand.n_at_once, demand.itemsize)
             block = max(block, swept + demand.likelihood_bytes(rows))
     elif demand.n_at_once:
         swept = heads_bytes(*shape, demand.n_heads, demand.n_at_once, demand.itemsize)
