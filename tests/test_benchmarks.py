@@ -42,6 +42,7 @@ SMOKE = {
     "benchmarks.papers.ivm2006_figure1": "--synthetic --strategies constant --rounds 1 --active 20",
     "benchmarks.papers.joint_targets": "--synthetic --sets usps --active 10",
     "benchmarks.papers.local_blocks": "--synthetic --sets uci_kin40k --block-rows 60 --inducing 9",
+    "benchmarks.papers.local_targets": "--synthetic --sets uci_kin40k --rows 200 --inducing 9 --without",
     "benchmarks.papers.passgp_evidence": "--synthetic --p-inc 0.6 --most-active 200 --accurate --full",
     "benchmarks.papers.passgp_figure2": "--synthetic --digits 2 --active 20 --methods ivm rsvm",
     "benchmarks.papers.passgp_ijcnn": "--synthetic --active 20 --peers",

@@ -23,7 +23,8 @@ from streamgp.kernels import Matern32
 from streamgp.likelihoods import Gaussian
 from streamgp.settings import Local
 
-PUBLISHED = {"uci_kin40k": (0.065, 0.080), "uci_protein": (0.511, 0.538)}
+PUBLISHED = {"uci_kin40k": "0.065 to 0.080", "uci_protein": "0.511 to 0.538"}
+"""RMSE of exact GPs on all rows, the best and the worst of those published."""
 WIDTH, HEIGHT, MARGIN = 720, 300, 12
 COLOURS = {1: "#c0392b", 2: "#1f5fa8"}
 
@@ -44,7 +45,7 @@ def fit_row(split: Split, options: Options, inducing: int, seed: int, **paramete
 def rows(options: Options) -> Rows:
     for name in options.sets:
         split = load_split(name, options).drawn(options.rows)
-        published = dict(zip(("paper_best", "paper_worst"), PUBLISHED[name], strict=True))
+        published = {"paper_rmse": PUBLISHED[name]}
         for seed in options.seeds:
             for inducing in options.inducing:
                 fitc = fit_row(split, options, inducing, seed, inference="fitc", selection="kmeans")

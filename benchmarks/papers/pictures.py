@@ -207,11 +207,13 @@ TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # benchmark: wha
     "ivm2006_table3": (("pairs", "fold", "likelihood"), ("error_percent", "log_loss")),
     "virtual_rows": (("set", "method", "seed", "rows", "fold"), ("error_percent", "log_loss")),
     "ivm2006_figure1": (("strategy", "round"), ("error_percent", "log_loss")),
+    "local_blocks": (("set", "method", "rows", "block_rows", "active", "seed"), ("rmse", "log_loss")),
 }
 SHOWN = {
     "ivm2006_table1": lambda row: row.get("mode") not in (None, "default") and row["digit"] != "mean",
     "virtual_rows": lambda row: "plain" in row and row.get("fold") is None,
     "ivm2006_figure1": lambda row: row["round"] in (1, 5, 10, 15),
+    "local_blocks": lambda row: "set" in row,
 }
 
 
@@ -266,6 +268,7 @@ SCRIPTS: tuple[tuple[str, str, dict[str, Any]], ...] = (  # what of a paper, whi
     ("[FITC2007] table 1", "fitc_table1 --splits 10", {}),
     ("[FITC2007] figure 1, left", "fitc_xor", {}),
     ("[FITC2007] section 5", "fitc_usps4", {}),
+    ("[PIC2007], block sizes and inducing inputs", "local_blocks", {}),
 )
 
 

@@ -9,18 +9,19 @@ checkpoint and scratch folder stay there until their row is printed. ``stage_sec
 stages, of earlier runs too; ``seconds`` and ``cpu_seconds`` those of the last one.
 
 Stores of ``benchmarks.scale.make_teacher``, 8 features, two classes; every fit in a process of its own, after
-a tiny one that compiles. ``disk_bytes`` is the most that lay in the scratch folder, looked at twice a second,
+a tiny one that compiles. ``disk_bytes`` is the most that lay in the scratch folder, looked at every second,
 ``planned_bytes`` what the plan said, ``disk_share`` the one by the other. ``--peers``: a linear model and 500
 Nystroem features (the best of three widths by the test rows, which flatters it) with logistic regression on
 at most 100,000 rows.
 """
 
 import shutil
+import subprocess
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,18 @@ from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from benchmarks.harness import Options, Row, Rows, Script, Stores, defaults, in_own_process, measured, option
+from benchmarks.harness import (
+    Options,
+    Row,
+    Rows,
+    Script,
+    Stores,
+    defaults,
+    in_own_process,
+    measured,
+    option,
+    told,
+)
 from benchmarks.scale.make_teacher import Teacher, write_teacher
 from streamgp import StreamGPClassifier
 from streamgp.data import open_rows
@@ -47,10 +59,9 @@ def watched(folder: Path) -> Iterator[list[int]]:
     most, done = [0], threading.Event()
 
     def watch() -> None:
-        while not done.wait(0.5):
-            with suppress(OSError):  # files come and go
-                held = sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())
-                most[0] = max(most[0], held)
+        while not done.wait(1.0):  # by another process: thousands of files would keep our threads waiting
+            found = subprocess.run(["du", "-s", "-B1", folder], capture_output=True, check=False).stdout
+            most[0] = max(most[0], int((found.split() or [0])[0]))
 
     thread = threading.Thread(target=watch)
     thread.start()
@@ -66,6 +77,7 @@ def fit_row(stores: Stores, folder: Path, checkpoint: Path | None, options: Opti
     block_rows = options.block_rows or "auto"
     model = StreamGPClassifier(
         options.inducing,
+        kernel=options.kernel,
         inference=Local(block_rows, options.neighbours),
         memory_budget=options.memory_budget,
         random_state=options.seed,
@@ -80,6 +92,7 @@ def fit_row(stores: Stores, folder: Path, checkpoint: Path | None, options: Opti
         **row,
         "cpu_seconds": round(time.process_time() - begun, 1),
         "stage_seconds": round(sum(entry["seconds"] for entry in model.history_), 1),
+        "left_out_log_density": round(told(model, "infer: local")[-1]["left_out_log_density"], 5),
         "peak_mb": round(row["peak_bytes"] / 1e6),
         "disk_bytes": most[0],
         "planned_bytes": planned.scratch_bytes,
@@ -140,6 +153,7 @@ OPTIONS = (
     option("--folder", None, "where everything is kept until its row is printed"),
     option("--peers", False, "a linear model and Nystroem features too"),
     option("--block-rows", None, "rows of a block", type=int),
+    option("--kernel", None, "family of the kernel, which is chosen else"),
     *defaults(rows=[100_000, 1_000_000], inducing=300, neighbours=2, noise=0.25),
     *defaults(test_rows=20_000, memory_budget="2GiB", seed=0),
 )

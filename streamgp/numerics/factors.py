@@ -99,13 +99,28 @@ def scaled_identity_plus(matrix: FloatArray, root: FloatArray, out: Floats) -> N
 
 
 @compiled
-def lower_column_squares(triangle: Floats, out: FloatArray) -> None:
-    """out_j = Σ_i triangle_ij² over the lower triangle, i ≥ j, in float64.  Shapes: (b, b), (b,)."""
-    out[:] = 0.0
-    for i in range(triangle.shape[0]):
-        for j in range(i + 1):
-            value = np.float64(triangle[i, j])
+def inverse_diagonal(
+    lower: Floats, inverse: Floats, diagonal: FloatArray, out: FloatArray, complement: FloatArray
+) -> None:
+    """Diagonal g of (1 + M)⁻¹ and 1 − g, the latter to as many digits as M itself has.
+
+    L Lᵀ = 1 + M, L lower, L⁻¹ inverse;  g_j = Σ_i≥j (L⁻¹_ij)²
+    1 − g_j = (M_jj − Σ_k<j L_jk²)/L_jj² − Σ_i>j (L⁻¹_ij)², of which no term is larger than M_jj
+    Shapes: lower, inverse (b, b), diagonal of M, out g, complement 1 − g (b,), these in float64.
+    Hazard: where M_jj is large 1 − g itself is the better of the two; it is taken where g < ½.
+    """
+    size = lower.shape[0]
+    for i in range(size):
+        out[i], complement[i] = 0.0, diagonal[i]
+    for i in range(size):
+        for j in range(i):
+            value, entry = np.float64(inverse[i, j]), np.float64(lower[i, j])
             out[j] += value * value
+            complement[i] -= entry * entry
+    for j in range(size):
+        below, first, pivot = out[j], np.float64(inverse[j, j]), np.float64(lower[j, j])
+        out[j] = below + first * first
+        complement[j] = max(0.0, complement[j] / (pivot * pivot) - below) if out[j] > 0.5 else 1.0 - out[j]
 
 
 def _triangle_call(name: str, matrix: Floats, *letters: bytes) -> int:

@@ -1,8 +1,8 @@
 """Rows brought from the order of a store into that of blocks, out of core, in two rounds.
 
 First one pass over the store: each span is sorted by centre and written as a *run*, a folder of plain arrays.
-Then one task for each group of blocks collects its rows from all runs and writes the group whole. Rows of a
-block are in the order of the store, whatever its chunks were.
+Then each task collects the rows of some groups of blocks from all runs and writes these groups whole. Rows of
+a block are in the order of the store, whatever its chunks were.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +23,25 @@ from streamgp.passes.block import Block, Visitor
 from streamgp.passes.block_store import BlockStore, BlockTable
 from streamgp.passes.candidates import is_among
 
-RUN_ARRAYS = ("features", "targets", "numbers", "starts", "offered", "margins", "offer_starts")
+
+class Runs(NamedTuple):
+    """All runs of a folder, each array opened when it is asked for.
+
+    An array that is mapped counts as memory of the process page by page: none is held for longer than one
+    run is looked at, so that memory does not grow with the number of runs.
+    """
+
+    folder: Path
+    n_runs: int
+
+    def array(self, number: int, name: str) -> Array:
+        """An array of a run, mapped."""
+        found: Array = np.load(run_folder(self.folder, number) / f"{name}.npy", mmap_mode="r")
+        return found
+
+    def each(self, name: str) -> Iterator[Array]:
+        """An array of all runs, one after the other."""
+        return (self.array(number, name) for number in range(self.n_runs))
 
 
 class Assigned(NamedTuple):
@@ -163,16 +181,15 @@ class Collect:
 
     ``slices`` (blocks + 1,): first places of blocks where all rows are ordered by centre, then by number;
     ``centre_of`` (blocks,): the centre that a block is (a part) of; ``firsts`` (m,): first places of centres
-    in that order; ``n_runs``: how many runs there are.
+    in that order.
     """
 
-    folder: Path
+    runs: Runs
     store: BlockStore
     table: BlockTable
     slices: IntArray
     centre_of: IntArray
     firsts: IntArray
-    n_runs: int
 
     def homes(self, ordered: IntArray) -> IntArray:
         """Where rows lie among the blocks' own, from their places in the order by centre."""
@@ -181,13 +198,14 @@ class Collect:
         return homes
 
 
-def collect_group(shared: Collect, group: int) -> int:
-    """Write one group of blocks from all runs: the task of the second round; the rows that it has.
+def collect_groups(shared: Collect, first: int, stop: int) -> int:
+    """Write some consecutive groups of blocks from all runs: a task of the second round; the rows they have.
 
-    Centres of a group follow each other, so each run has its rows, and what was offered, in one stretch.
+    Centres of groups follow each other, so each run has their rows, and what was offered, in one stretch.
+    Memory: :func:`collect_bytes`.  Cost: every run is opened a few times, however many groups there are.
     """
     table, store = shared.table, shared.store
-    size, start = table.group_rows, group * table.group_rows
+    size, start = (stop - first) * table.group_rows, first * table.group_rows
     n_features, dtype = store.arrays["features"].shape[1], store.arrays["features"].dtype
     out = {
         prefix + name: np.zeros((size, *axes), kind)
@@ -199,41 +217,43 @@ def collect_group(shared: Collect, group: int) -> int:
         )
     }
     out["halo_homes"] = np.zeros(size, np.int64)
-    blocks = table.blocks_of(group)
-    runs = [_open_run(shared.folder, number) for number in range(shared.n_runs)]
+    blocks = range(table.blocks_of(first).start, table.blocks_of(stop - 1).stop)
     centres = np.arange(shared.centre_of[blocks.start], shared.centre_of[blocks.stop - 1] + 1)
-    _collect_own(shared, runs, centres, start, out)
-    _collect_halos(shared, runs, blocks, centres, start, out)
+    _collect_own(shared, centres, start, out)
+    _collect_halos(shared, blocks, centres, start, out)
     for name, array in out.items():
         store.arrays[name][start : start + size] = array
     return int(table.counts[blocks.start : blocks.stop].sum())
 
 
-def _open_run(folder: Path, number: int) -> dict[str, Array]:
-    path = run_folder(folder, number)
-    return {name: np.load(path / f"{name}.npy", mmap_mode="r") for name in RUN_ARRAYS}
+def collect_bytes(rows: int, n_features: int, itemsize: int) -> int:
+    """Upper bound of the bytes that :func:`collect_groups` takes for groups of ``rows`` places in all.
+
+    Rows and halos; and of each offer, of which there are up to three for each place of a halo, run, place,
+    number, centre, margin, and its order.
+    """
+    return rows * (2 * (n_features * itemsize + 16) + 8 + 3 * 2 * 48)
 
 
-def _before(runs: list[dict[str, Array]], centres: IntArray) -> IntArray:
+def _before(runs: Runs, centres: IntArray) -> IntArray:
     """Rows of centres in earlier runs: (runs, centres)."""
-    counts = np.array([run["starts"][centres + 1] - run["starts"][centres] for run in runs])
+    counts = np.array([starts[centres + 1] - starts[centres] for starts in runs.each("starts")])
     before: IntArray = np.cumsum(counts, axis=0) - counts
     return before
 
 
-def _collect_own(
-    shared: Collect, runs: list[dict[str, Array]], centres: IntArray, start: int, out: dict[str, Array]
-) -> None:
+def _collect_own(shared: Collect, centres: IntArray, start: int, out: dict[str, Array]) -> None:
     """All rows of consecutive centres, but those of parts of centres that other groups have."""
+    runs, size = shared.runs, len(out["numbers"])
     before = _before(runs, centres)
-    for run, earlier in zip(runs, before, strict=True):
-        starts = np.asarray(run["starts"][centres[0] : centres[-1] + 2])
+    for number, earlier in enumerate(before):
+        starts = np.array(runs.array(number, "starts")[centres[0] : centres[-1] + 2])
         counts, source = np.diff(starts), slice(int(starts[0]), int(starts[-1]))
         within = np.arange(source.start, source.stop) - np.repeat(starts[:-1], counts)
         to = shared.homes(within + np.repeat(shared.firsts[centres] + earlier, counts)) - start
-        inside = (to >= 0) & (to < shared.table.group_rows)
+        inside = (to >= 0) & (to < size)
         for name in ("features", "targets", "numbers"):
-            out[name][to[inside]] = run[name][source][inside]
+            out[name][to[inside]] = runs.array(number, name)[source][inside]
 
 
 class _Offers(NamedTuple):
@@ -247,14 +267,10 @@ class _Offers(NamedTuple):
 
 
 def _collect_halos(
-    shared: Collect,
-    runs: list[dict[str, Array]],
-    blocks: range,
-    centres: IntArray,
-    start: int,
-    out: dict[str, Array],
+    shared: Collect, blocks: range, centres: IntArray, start: int, out: dict[str, Array]
 ) -> None:
     """The rows of least margin that were offered to a block's centre; of equal ones the lowest numbers."""
+    runs = shared.runs
     offers = _offers(runs, centres)
     order = np.lexsort((offers.numbers, offers.margins, offers.centres))
     first = np.searchsorted(offers.centres[order], shared.centre_of[blocks.start : blocks.stop])
@@ -271,30 +287,31 @@ def _collect_halos(
         inside = np.flatnonzero(offers.runs[chosen] == number)
         source = offers.places[chosen[inside]]
         for name in ("features", "targets", "numbers"):
-            out[f"halo_{name}"][to[inside]] = runs[number][name][source]
-    out["halo_homes"][to] = _homes(shared, runs, offers.runs[chosen], offers.places[chosen])
+            out[f"halo_{name}"][to[inside]] = runs.array(number, name)[source]
+    out["halo_homes"][to] = _homes(shared, offers.runs[chosen], offers.places[chosen])
 
 
-def _offers(runs: list[dict[str, Array]], centres: IntArray) -> _Offers:
+def _offers(runs: Runs, centres: IntArray) -> _Offers:
     """What all runs offer to consecutive centres."""
     parts = []
-    for number, run in enumerate(runs):
-        starts = np.asarray(run["offer_starts"][centres[0] : centres[-1] + 2])
+    for number, all_starts in enumerate(runs.each("offer_starts")):
+        starts = np.array(all_starts[centres[0] : centres[-1] + 2])
         source = slice(int(starts[0]), int(starts[-1]))
-        places = np.asarray(run["offered"][source])
+        places = np.array(runs.array(number, "offered")[source])
+        numbers = runs.array(number, "numbers")[places]
+        margins = np.array(runs.array(number, "margins")[source])
         to = np.repeat(centres, np.diff(starts))
-        part = (np.full(len(places), number), places, run["numbers"][places], to, run["margins"][source])
-        parts.append(part)
+        parts.append((np.full(len(places), number), places, numbers, to, margins))
     return _Offers(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def _homes(shared: Collect, runs: list[dict[str, Array]], numbers: IntArray, places: IntArray) -> IntArray:
+def _homes(shared: Collect, numbers: IntArray, places: IntArray) -> IntArray:
     """Where rows, given by run and place there, lie among the blocks' own rows."""
     centres, within = np.empty_like(places), np.empty_like(places)
     for number in np.unique(numbers).tolist():
-        inside, starts = numbers == number, runs[number]["starts"]
+        inside, starts = numbers == number, shared.runs.array(number, "starts")
         centres[inside] = np.searchsorted(starts, places[inside], side="right") - 1
         within[inside] = places[inside] - starts[centres[inside]]
     present, column = np.unique(centres, return_inverse=True)
-    before = _before(runs, present) if len(present) else np.zeros((len(runs), 0), np.int64)
+    before = _before(shared.runs, present) if len(present) else np.zeros((shared.runs.n_runs, 0), np.int64)
     return shared.homes(shared.firsts[centres] + before[numbers, column] + within)

@@ -118,6 +118,10 @@ class Local:
     training rows, on disk or, where they are few, in memory, and so does a saved one. Where a model must not
     contain them, ``inference="fitc"`` excludes blocks from what "auto" may choose.
 
+    Several classes are told apart one against the rest: each class has its own sites in the same blocks, all
+    share one kernel, and their probabilities are calibrated together. So C classes cost C times as much as
+    two; no joint likelihood is used, which was no better where it was tried.
+
     Parameters
     ----------
     block_rows : int or "auto"

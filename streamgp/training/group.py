@@ -13,7 +13,15 @@ from streamgp.arrays import FloatArray, IntArray
 from streamgp.passes.block_store import BlockTable, create_blocks, pack
 from streamgp.passes.candidates import PickRows
 from streamgp.passes.nearest import nearest_centres
-from streamgp.passes.regroup import Collect, Counted, CountRows, WriteRuns, collect_group
+from streamgp.passes.regroup import (
+    Collect,
+    Counted,
+    CountRows,
+    Runs,
+    WriteRuns,
+    collect_bytes,
+    collect_groups,
+)
 from streamgp.passes.run import run_tasks
 from streamgp.selection.centres import metric
 from streamgp.selection.grouping import (
@@ -30,7 +38,7 @@ from streamgp.selection.grouping import (
 from streamgp.selection.keys import key_bounds
 from streamgp.settings import Local
 from streamgp.training.codec import record
-from streamgp.training.local import LocalSweeps
+from streamgp.training.local import LocalSweeps, groups_at_once
 from streamgp.training.problem import Problem
 from streamgp.training.stage import Draft, Save, Stage
 
@@ -162,14 +170,16 @@ def _write_blocks(problem: Problem, own: Grouping) -> BlockTable:
     features = problem.prepared.rows.features
     store = create_blocks(problem.scratch.blocks, table, problem.n_features, features.dtype, problem.n_heads)
     firsts = np.cumsum(counts) - counts
-    shared = Collect(runs, store, table, cuts, centre_of, firsts, own.counted.runs)
+    shared = Collect(Runs(runs, own.counted.runs), store, table, cuts, centre_of, firsts)
+    least = collect_bytes(table.group_rows, problem.n_features, features.dtype.itemsize)
+    tasks = groups_at_once(problem, table, least)
     run_tasks(
-        collect_group,
+        collect_groups,
         shared,
-        ((group,) for group in range(table.n_groups)),
+        tasks,
         lambda earlier, later: earlier + later,
         problem.pass_settings,
-        lengths=[table.group_rows] * table.n_groups,
+        lengths=[(stop - first) * table.group_rows for first, stop in tasks],
         label="blocks",
     )
     _remove_at_once(runs)

@@ -36,6 +36,11 @@ MOST_STEP = 0.7
 STRAIGHT = 5.0
 """Times the tolerance: the share of a variance below which what a site takes of it is left out."""
 
+MOST_GROUPS = 32
+"""Groups of blocks that a task writes, where its memory allows: each task reads here and there in all."""
+WANTED_TASKS = 8
+"""Tasks that rather have fewer groups each: so many can work side by side."""
+
 record(Damped)
 
 
@@ -130,6 +135,13 @@ def block_store(problem: Problem) -> BlockStore:
     """The block store of the fit under way."""
     assert problem.scratch is not None
     return open_blocks(problem.scratch.blocks)
+
+
+def groups_at_once(problem: Problem, table: BlockTable, group_bytes: int) -> list[tuple[int, int]]:
+    """First and last group (which is not among them) of each task that writes groups of so many bytes."""
+    most = min(MOST_GROUPS, table.n_groups // WANTED_TASKS, problem.plan.task_bytes // group_bytes)
+    size = max(1, most)
+    return [(first, min(first + size, table.n_groups)) for first in range(0, table.n_groups, size)]
 
 
 class LeftOutRows(NamedTuple):

@@ -12,9 +12,12 @@ from streamgp.inference.local.divided import straightened
 from streamgp.likelihoods import Gaussian
 from streamgp.passes.block_store import BlockStore, BlockTable
 from streamgp.passes.run import run_tasks
-from streamgp.training.local import LocalSweeps, block_store, placed_weights
+from streamgp.training.local import LocalSweeps, block_store, groups_at_once, placed_weights
 from streamgp.training.problem import Problem
 from streamgp.training.stage import Draft
+
+SITE_BYTES = 128
+"""Of a row and head while its final site is made: as swept, twice; the site, and as it is written."""
 
 
 class _Final(NamedTuple):
@@ -41,52 +44,55 @@ def write_final_sites(problem: Problem, draft: Draft, sweeps: LocalSweeps) -> No
         likelihood.noise if isinstance(likelihood, Gaussian) else 1.0,
         problem.n_heads,
     )
+    tasks = groups_at_once(problem, table, table.group_rows * (SITE_BYTES * problem.n_heads + 48))
     run_tasks(
-        _write_group,
+        _write_groups,
         shared,
-        ((group,) for group in range(table.n_groups)),
+        tasks,
         lambda earlier, later: earlier + later,
         problem.pass_settings,
-        lengths=[table.group_rows] * table.n_groups,
+        lengths=[(stop - first) * table.group_rows for first, stop in tasks],
         label="final sites",
     )
 
 
-def _write_group(shared: _Final, group: int) -> int:
-    table, store, size = shared.table, shared.store, shared.table.group_rows
-    start = group * size
-    blocks = table.blocks_of(group)
+def _write_groups(shared: _Final, first: int, stop: int) -> int:
+    """Write the sites of some consecutive groups, their halos too; how many blocks they have."""
+    table, store = shared.table, shared.store
+    start, size = first * table.group_rows, (stop - first) * table.group_rows
+    blocks = slice(table.blocks_of(first).start, table.blocks_of(stop - 1).stop)
     for prefix, starts, counts in (
-        ("", table.starts, table.counts),
-        ("halo_", table.halo_starts, table.halo_counts),
+        ("", table.starts[blocks], table.counts[blocks]),
+        ("halo_", table.halo_starts[blocks], table.halo_counts[blocks]),
     ):
+        places = np.repeat(starts - start - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        if shared.swept is None:
+            targets = store.read(prefix + "targets", start, size)[places]
+            sites = np.stack([np.ones(len(places)), targets], axis=1)[:, None] / shared.noise
+        elif prefix:
+            homes = store.read("halo_homes", start, size)[places]
+            sites = _gathered(shared.swept, homes, table.group_rows)
+        else:
+            sites = _final_sites(np.asarray(shared.swept[start : start + size])[places])
+        if shared.weights is not None:
+            numbers, targets = (store.read(prefix + name, start, size) for name in ("numbers", "targets"))
+            sites = sites * shared.weights.of_rows(numbers[places], targets[places])[:, None, None]
         out = np.zeros((size, shared.n_heads, 2))
-        for block in blocks:
-            first, count = int(starts[block]), int(counts[block])
-            targets = store.read(prefix + "targets", first, count)
-            if shared.swept is None:
-                sites = np.stack([np.ones(count), targets], axis=1)[:, None] / shared.noise
-            elif prefix:
-                sites = _gathered(shared.swept, store.read("halo_homes", first, count), size)
-            else:
-                sites = _final_sites(np.asarray(shared.swept[first : first + count]))
-            if shared.weights is not None:
-                numbers = store.read(prefix + "numbers", first, count)
-                sites = sites * shared.weights.of_rows(numbers, targets)[:, None, None]
-            out[first - start : first - start + count] = sites
+        out[places] = sites
         store.arrays[prefix + "sites"][start : start + size] = out
-    return len(blocks)
+    return blocks.stop - blocks.start
 
 
 def _gathered(swept: Any, homes: IntArray, size: int) -> Array:
-    """Sites at scattered places, read group by group."""
-    found = np.empty((len(homes), *swept.shape[1:]))
-    groups = homes // size
-    for group in np.unique(groups).tolist():
-        inside = groups == group
+    """Final sites at scattered places, read group by group."""
+    found = np.empty((len(homes), swept.shape[1], 2))
+    order = np.argsort(homes, kind="stable")
+    groups, firsts = np.unique(homes[order] // size, return_index=True)
+    for group, first, stop in zip(groups.tolist(), firsts, [*firsts[1:], len(order)], strict=False):
+        inside = order[first:stop]
         whole = np.asarray(swept[group * size : (group + 1) * size])
-        found[inside] = whole[homes[inside] - group * size]
-    return _final_sites(found)
+        found[inside] = _final_sites(whole[homes[inside] - group * size])
+    return found
 
 
 def _final_sites(swept: Array) -> Array:

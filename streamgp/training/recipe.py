@@ -86,7 +86,7 @@ def _by_evidence(choices: Choices) -> Recipe:
 
 
 def _by_blocks(choices: Choices) -> Recipe:
-    return learn_local(choices.starts), learn_near()
+    return learn_local(choices.starts), learn_near(chooses_family=choices.starts is not None)
 
 
 def _by_evidence_and_centres(choices: Choices) -> Recipe:

@@ -16,7 +16,7 @@ from streamgp.inference.inducing.fit import fit_sites
 from streamgp.inference.inducing.in_memory import Rows
 from streamgp.inference.inducing.posterior import InducingPosterior, prior_posterior
 from streamgp.inference.inducing.sweep import exact_evidence, flat_sites, log_evidence
-from streamgp.inference.local.factor import factor_block
+from streamgp.inference.local.factor import MOST_ROUNDED, factor_block
 from streamgp.inference.local.left_out import left_out_block
 from streamgp.inference.local.marginals import block_marginals
 from streamgp.inference.local.prior import BlockPrior, block_prior
@@ -310,6 +310,32 @@ def test_single_precision_is_close_where_most_sites_are_flat():
     agree(single.mean, double.mean, 1e-3)
     agree(single.left_out, double.left_out, 1e-3)
     agree(single.evidence, double.evidence, 1e-3)
+
+
+def test_a_rounded_factor_keeps_the_variances_of_rows_that_say_little():
+    """Sites from sharp to next to nothing side by side; relative to each row's own variance."""
+    X, _, Z, _ = problem(3)
+    generator = np.random.default_rng(0)
+    prior = block_prior(make_basis(Matern32(30.0, 0.8), Z), X)
+    precision = 10.0 ** generator.uniform(-14.0, 0.0, len(X))
+    precision[::9] = 0.0
+    sites = Sites(precision, generator.standard_normal(len(X)) * np.sqrt(precision))
+    posterior = moments_of_sites(prior, sites).sums.posterior()
+    exact = block_marginals(factor_block(prior, sites), posterior)
+    factor = factor_block(prior, sites, None, np.float32)
+    assert factor.lower.dtype == np.float32
+    assert factor.log_determinant == pytest.approx(factor_block(prior, sites).log_determinant, rel=1e-5)
+    found = block_marginals(factor, posterior.astype(np.float32))
+    np.testing.assert_allclose(found.variance, exact.variance, rtol=1e-4)
+    np.testing.assert_allclose(found.residual_variance, exact.residual_variance, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found.mean, exact.mean, rtol=1e-4, atol=1e-4)
+
+
+def test_a_factor_far_from_1_is_not_rounded():
+    X, _, Z, _ = problem(3)
+    prior = block_prior(make_basis(Matern32(3.0, 0.8), Z), X)
+    sharp = Sites(np.full(len(X), MOST_ROUNDED), np.ones(len(X)))
+    assert factor_block(prior, sharp, None, np.float32).lower.dtype == np.float64
 
 
 def test_weights_count_rows_several_times():

@@ -71,9 +71,24 @@ def test_scaled_matrices(generator, dtype):
     out = np.full((9, 9), np.nan, dtype)
     factors.scaled_identity_plus(matrix, root, out)
     near(out, np.tril(np.eye(9) + root[:, None] * matrix * root), dtype)
-    squares = np.empty(9)
-    factors.lower_column_squares(out, squares)
-    near(squares, (out.astype(np.float64) ** 2).sum(axis=0), dtype)
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e-3, 1.0, 1e3])
+def test_the_diagonal_of_an_inverse_keeps_the_digits_of_what_it_differs_from_1_by(generator, dtype, scale):
+    """Rows of all sizes side by side: 1 − g of the smallest has the digits of its own entry."""
+    root = np.sqrt(scale * 10.0 ** -np.arange(9.0))
+    matrix = root[:, None] * positive(generator, 9, np.float64) * root
+    lower = (np.eye(9) + matrix).astype(dtype)
+    factors.cholesky(lower)
+    inverse = lower.copy()
+    factors.invert_lower(inverse)
+    found, rest = np.empty((2, 9))
+    factors.inverse_diagonal(lower, inverse, matrix.diagonal().copy(), found, rest)
+    exact = np.linalg.inv(np.eye(9) + matrix)
+    near(found, exact.diagonal(), dtype)
+    tolerance = 1e-4 if dtype == np.float32 else 1e-10
+    expected = (exact * matrix).sum(axis=1)
+    assert np.all(np.abs(rest - expected) <= tolerance * np.minimum(1.0, matrix.diagonal()))
 
 
 def test_what_is_not_positive_definite_is_refused(dtype):

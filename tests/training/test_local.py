@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -173,11 +174,31 @@ def test_chunks_batches_and_copies_do_not_matter(rows, make_store, tmp_path, cap
     for name in ("model.zip", "model.zarr"):
         with caplog.at_level("WARNING"):
             one.save(tmp_path / name)
-        assert "contains the training rows" in caplog.text
+        assert re.search(r"contains the training rows of the model: [\d.]+ [KM]iB", caplog.text)
         loaded = streamgp.load(tmp_path / name)
         np.testing.assert_array_equal(loaded.predict_proba(new), whole)
         loaded.save(tmp_path / f"again-{name}")
         same_bits(streamgp.load(tmp_path / f"again-{name}"), one)
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian(0.05), Probit(0.1)], ids=["real", "classes"])
+def test_groups_may_be_written_one_by_one_or_several_at_once(rows, make_store, monkeypatch, likelihood):
+    X, y = (np.concatenate([part] * 12) for part in rows)
+    X = X + 0.01 * np.random.default_rng(0).standard_normal(X.shape)
+    settings = {**PLAIN, "inference": Local(30), "n_active": 10, "likelihood": likelihood}
+    targets = y if isinstance(likelihood, Gaussian) else (y > 0).astype(int)
+    store, fits, asked = make_store(X, targets, chunk_rows=100), [], []
+    collect = group.collect_groups
+    monkeypatch.setattr(
+        group, "collect_groups", lambda shared, *two: asked.append(two) or collect(shared, *two)
+    )
+    for wanted in (10**6, 1):
+        monkeypatch.setattr("streamgp.training.local.WANTED_TASKS", wanted)
+        fits.append(streamgp.fit_stream(store, **settings))
+    sizes = {stop - first for first, stop in asked}
+    assert 1 in sizes
+    assert max(sizes) > 1
+    same_bits(*fits)
 
 
 def test_a_wave_of_rows_makes_each_head_once(rows, make_store, tmp_path, monkeypatch):

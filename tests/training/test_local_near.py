@@ -9,7 +9,7 @@ import pytest
 
 from streamgp import StreamGPClassifier, StreamGPRegressor
 from streamgp.data import open_rows
-from streamgp.kernels import Matern32
+from streamgp.kernels import RBF, Matern12, Matern32, Matern52
 from streamgp.passes import PassSettings, run_pass
 from streamgp.passes.neighbours import FindNearRows
 from streamgp.settings import fit_settings
@@ -38,14 +38,16 @@ def test_near_rows_are_those_of_all_distances(make_store, rows_per_block):
         np.testing.assert_array_equal(near.targets, y[wanted])
 
 
-def learn(X, y, kernel):
+def learn(X, y, kernel, *, chooses_family=False):
     """The kernel after the stage, and what the history says about it."""
     kind = StreamGPRegressor if y.dtype.kind == "f" else StreamGPClassifier
     estimator = kind(30, selection="random", inference="fitc", validation=False, standardize=False)
     settings = fit_settings(estimator.get_params(deep=False), seed=0)
     task = "regression" if y.dtype.kind == "f" else "classification"
     problem, _, draft = begin(open_rows((X, y)), task, settings)
-    draft, [entry] = run((learn_near(),), problem, replace(draft, kernel=kernel), None)
+    draft, [entry] = run(
+        (learn_near(chooses_family=chooses_family),), problem, replace(draft, kernel=kernel), None
+    )
     return draft.kernel, entry
 
 
@@ -77,3 +79,16 @@ def test_few_rows_are_learned_from_once(small):
     kernel, entry = learn(X, (X[:, 0] > 0).astype(int), Matern32(1.0, (1.0, 1.0)))
     assert kernel == Matern32(1.0, (1.0, 1.0))
     assert "tried" not in entry
+
+
+def test_what_is_smooth_between_near_rows_gets_a_smooth_kernel(small):
+    generator = np.random.default_rng(0)
+    X = generator.uniform(-1.7, 1.7, (6000, 2))
+    y = np.sin(6.0 * X[:, 0]) + np.cos(4.0 * X[:, 1]) + 0.05 * generator.standard_normal(6000)
+    rough = Matern12(1.0, (1.0, 1.0))
+    kept, _ = learn(X, y, rough)
+    assert isinstance(kept, Matern12)  # a family that was asked for
+    kernel, entry = learn(X, y, rough, chooses_family=True)
+    assert isinstance(kernel, Matern52 | RBF)
+    scores = dict(entry["tried"])
+    assert scores[repr(kernel)] == max(scores.values())

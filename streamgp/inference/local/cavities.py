@@ -61,5 +61,5 @@ def cavities_bytes(rows: int, own: int, n_inducing: int) -> int:
 def left_out_bytes(kernel: Kernel, rows: int, own: int, n_inducing: int, n_features: int) -> int:
     """Upper bound of the bytes of a task that leaves out the rows of a block, one after the other."""
     priors = prior_bytes(kernel, rows, n_inducing, n_features) + 8 * own * own
-    factors = sum(factor_bytes(count) + divided_bytes(count, n_inducing) for count in (rows, own))
+    factors = sum(factor_bytes(count, 8) + divided_bytes(count, n_inducing) for count in (rows, own))
     return priors + factors + cavities_bytes(rows, own, n_inducing)

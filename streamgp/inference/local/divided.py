@@ -60,8 +60,10 @@ class DividedBlock:
     own_weights: FloatArray
 
 
-def divide_block(prior: BlockPrior, sites: Sites, room: Workspace | None = None) -> DividedBlock:
-    """A block for sites that count as they are, in ``room`` if that is given.
+def divide_block(
+    prior: BlockPrior, sites: Sites, room: Workspace | None = None, dtype: DTypeLike = np.float64
+) -> DividedBlock:
+    """A block for sites that count as they are, in ``room`` if that is given; type: :func:`factor_block`.
 
     Linear sites give r the mean R ρ₀ more, ρ₀ = ρ where τ = 0, else 0: the others are met by ρ − τ (R ρ₀).
     Shapes: b rows, k of them curved.  Cost: ⅓ k³ flops and a copy of k (k + m) numbers.
@@ -69,7 +71,7 @@ def divide_block(prior: BlockPrior, sites: Sites, room: Workspace | None = None)
     """
     curved = np.flatnonzero(sites.precision > 0.0)
     if len(curved) > MOST_CURVED * len(sites.precision):
-        factor = factor_block(prior, sites, room)
+        factor = factor_block(prior, sites, room, dtype)
         return DividedBlock(prior, sites, None, factor, factor.own_weights)
     room, k = Workspace() if room is None else room, len(curved)
     features = room.take("curved features", (k, prior.features.shape[1]))
@@ -80,7 +82,7 @@ def divide_block(prior: BlockPrior, sites: Sites, room: Workspace | None = None)
     pushed = (prior.residual @ weights)[curved]
     precision = sites.precision[curved]
     own = Sites(precision, sites.precision_mean[curved] - precision * pushed)
-    factor = factor_block(BlockPrior(features, residual), own, room)
+    factor = factor_block(BlockPrior(features, residual), own, room, dtype)
     weights[curved] = factor.own_weights
     return DividedBlock(prior, sites, curved, factor, weights)
 
@@ -117,7 +119,7 @@ def divided_marginals(
     scaled *= block.factor.root
     left_over = features[others].astype(solved.dtype, copy=False)
     left_over -= scaled.astype(solved.dtype, copy=False) @ solved
-    stubs = np.ascontiguousarray(scaled.T)
+    stubs = np.ascontiguousarray(scaled.T, block.factor.lower.dtype)
     factors.solve_lower(block.factor.lower, stubs)
     own, by_inducing = np.empty((2, len(mean)))
     own[others] = np.maximum(residual.diagonal()[others] - np.einsum("ij,ij->j", stubs, stubs), 0.0)

@@ -187,7 +187,7 @@ def _solved(posterior: InducingPosterior, columns: FloatArray) -> FloatArray:
 
 def left_out_bytes(kernel: Kernel, rows: int, n_inducing: int, n_features: int) -> int:
     """Upper bound of the bytes that :func:`left_out_slopes` takes, its result included, the prior not."""
-    factor = factor_bytes(rows) + marginals_bytes(rows, n_inducing, 8)
+    factor = factor_bytes(rows, 8) + marginals_bytes(rows, n_inducing, 8)
     slopes = 40 * rows * rows + 56 * rows * n_inducing + 24 * n_inducing * n_inducing
     derivatives = 3 * kernel.workspace_bytes(rows, max(rows, n_inducing), n_features, 8)
     return factor + slopes + derivatives + 32 * 8 * rows

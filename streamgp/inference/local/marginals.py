@@ -8,10 +8,15 @@ import numpy as np
 
 from streamgp.arrays import FloatArray, Floats, IntArray
 from streamgp.inference.inducing.posterior import InducingPosterior
-from streamgp.inference.local.factor import RESOLVED, BlockFactor, scaled_features
+from streamgp.inference.local.factor import BlockFactor, scaled_features
 from streamgp.inference.local.workspace import Workspace
 from streamgp.numerics import factors
 from streamgp.numerics import projection as numerics
+
+NO_PRECISION = 1e-30
+"""Up to here a site's precision counts as none: what comes of it may not be a float32."""
+INVERSES = {np.dtype(np.float64): "inverse", np.dtype(np.float32): "triangle"}
+"""Where L⁻¹ is in a workspace: a rounded one is all that products in float32 need."""
 
 
 class BlockMarginals(NamedTuple):
@@ -39,22 +44,22 @@ def block_marginals(
 
     Z = B⁻¹ S W,  g = diag B⁻¹,  h = row sums of (Z L_A⁻ᵀ)²
     d = e − S Z m,  mean = W m + R d,  q = g − h,  variance = (1 − g)/τ + h/τ, the first if u were known
-    where 1 − g < 1e-6:  variance = R_ii − |L⁻¹ S R_·i|² + |L_A⁻¹ E_i|²,  E = W − R S Z
+    where τ = 0:  variance = R_ii − |L⁻¹ S R_·i|² + |L_A⁻¹ E_i|²,  E = W − R S Z
     e, B, S factor; m, L_A⁻ᵀ = spread posterior, in whose type products with m columns are taken; Z is in
     ``room`` if that is given.
     Shapes: b rows, m inducing inputs.  Cost: ⅓ b³ + 2 b² m + b m² flops; memory :func:`marginals_bytes`.
-    Hazard: neither form divides by a small τ nor subtracts nearly equal numbers; S Z/τ, which is E, loses
-    digits only as the root of what a row's precision is of the block's largest.
+    Hazard: 1 − g is not taken as a difference where g is near 1 (:func:`~factors.inverse_diagonal`); S Z/τ,
+    which is E, loses digits only as the root of what a row's precision is of the block's largest.
     Source: [PIC2007].  Oracle: tests/reference/pic_dense.py
     """
     precision, root, residual = factor.sites.precision, factor.root, factor.prior.residual
     features, spread = factor.prior.features, posterior.spread
     room = Workspace() if room is None else room
-    inverse = room.take("inverse", factor.lower.shape)
+    inverse = room.take(INVERSES[factor.lower.dtype], factor.lower.shape, factor.lower.dtype)
     inverse[...] = factor.lower
     factors.invert_lower(inverse)
-    gain = np.empty(len(root))
-    factors.lower_column_squares(inverse, gain)
+    gain, taken = np.empty((2, len(root)))
+    factors.inverse_diagonal(factor.lower, inverse, precision * residual.diagonal(), gain, taken)
     solved = scaled_features(factor, room.take("solved", features.shape, spread.dtype))
     triangle = room.cast("triangle", inverse, spread.dtype)
     factors.multiply_lower(triangle, solved)
@@ -65,27 +70,27 @@ def block_marginals(
     dual = factor.own_weights - root * solved_mean
     mean = features @ posterior.inducing_mean + residual @ dual
 
-    has_digits = 1.0 - gain >= RESOLVED
-    own = np.divide(1.0 - gain, precision, out=np.zeros_like(gain), where=has_digits)
-    by_inducing = np.divide(explained, precision, out=np.zeros_like(gain), where=has_digits)
-    flat = np.flatnonzero(~has_digits)
+    has_site = precision > NO_PRECISION
+    own = np.divide(taken, precision, out=np.zeros_like(gain), where=has_site)
+    by_inducing = np.divide(explained, precision, out=np.zeros_like(gain), where=has_site)
+    flat = np.flatnonzero(~has_site)
     if flat.size:
-        own[flat], by_inducing[flat] = _flat_variances(factor, inverse, solved, posterior, flat)
+        own[flat], by_inducing[flat] = _flat_variances(factor, solved, posterior, flat)
     return BlockMarginals(mean, own + by_inducing, own, gain - explained, dual, solved)
 
 
 def _flat_variances(
-    factor: BlockFactor, inverse: FloatArray, solved: Floats, posterior: InducingPosterior, chosen: IntArray
+    factor: BlockFactor, solved: Floats, posterior: InducingPosterior, chosen: IntArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Both parts of the variance of chosen rows whose own sites say next to nothing."""
+    """Both parts of the variance of chosen rows whose own sites say nothing."""
     residual, root = factor.prior.residual, factor.root
     left_over = factor.prior.features[chosen].astype(solved.dtype, copy=False)
     own = residual.diagonal()[chosen].copy()
     if root.any():
         covariance = residual[chosen] * root
         left_over -= covariance.astype(solved.dtype, copy=False) @ solved
-        stubs = np.ascontiguousarray(covariance.T)
-        factors.multiply_lower(inverse, stubs)
+        stubs = np.ascontiguousarray(covariance.T, factor.lower.dtype)
+        factors.solve_lower(factor.lower, stubs)
         own -= np.einsum("ij,ij->j", stubs, stubs)
     return np.maximum(own, 0.0), projected_rows(left_over, posterior)[1]
 

@@ -100,7 +100,7 @@ class LatentHead(NamedTuple):
     """
 
     root: FloatArray
-    lower: FloatArray
+    lower: Floats
     solved_features: Floats
     dual_weights: FloatArray
     curved: IntArray | None = None
@@ -170,7 +170,7 @@ def joined(parts: tuple[tuple[Array, Sites], ...]) -> tuple[Array, Sites]:
 def head_bytes(kernel: Kernel, rows: int, n_inducing: int, n_features: int) -> int:
     """Upper bound of the bytes that :func:`block_head` takes, its result included, the inputs not."""
     prior = prior_bytes(kernel, rows, n_inducing, n_features)
-    return prior + factor_bytes(rows) + marginals_bytes(rows, n_inducing, 8) + 16 * (rows + n_inducing)
+    return prior + factor_bytes(rows, 8) + marginals_bytes(rows, n_inducing, 8) + 16 * (rows + n_inducing)
 
 
 def predict_bytes(kernel: Kernel, new: int, rows: int, n_inducing: int, n_features: int) -> int:

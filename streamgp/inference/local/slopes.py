@@ -94,7 +94,7 @@ def dual_precision(
     Shapes: (b, b), (b, m).  Cost: b³ + b² m + 2 b m² flops.
     """
     root = factor.root
-    matrix = factor.lower.copy()
+    matrix = factor.lower.astype(np.float64)
     factors.invert_lower(matrix)
     factors.gram_of_inverse(matrix)
     matrix *= root
@@ -129,7 +129,7 @@ def evidence_bytes(
     kernel: Kernel, likelihood: Likelihood, rows: int, n_inducing: int, n_features: int
 ) -> int:
     """Upper bound of the bytes that :func:`evidence_block` takes, its result included, the prior not."""
-    factor = factor_bytes(rows) + marginals_bytes(rows, n_inducing, 8)
+    factor = factor_bytes(rows, 8) + marginals_bytes(rows, n_inducing, 8)
     slopes = 16 * rows * rows + 24 * rows * n_inducing + 8 * n_inducing * (n_inducing + n_features)
     # Derivatives hold a few more matrices (b, p) and tiles than values do: three times covers all families.
     derivatives = 3 * kernel.workspace_bytes(rows, max(rows, n_inducing), n_features, 8)

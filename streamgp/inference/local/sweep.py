@@ -91,7 +91,7 @@ def sweep_block(
     """
     weight = np.ones(len(targets)) if weights is None else weights
     room = Workspace() if room is None else room
-    block = divide_block(prior, weighted(sites, weight), room)
+    block = divide_block(prior, weighted(sites, weight), room, posterior.spread.dtype)
     marginals = divided_marginals(block, posterior, room)
     log_determinant = block.factor.log_determinant
     nothing = np.zeros(len(targets))
@@ -101,7 +101,7 @@ def sweep_block(
     )
     new = Sites(*(old + damping * (fresh - old) for old, fresh in zip(sites, update.sites, strict=True)))
     # The old triangle and the solved features have served: in the same room follow the new ones.
-    renewed = divide_block(prior, weighted(new, weight), room)
+    renewed = divide_block(prior, weighted(new, weight), room, posterior.spread.dtype)
     moments = divided_moments(renewed, posterior.spread.dtype, room)
     moved = nothing if left_out is None else np.abs(update.log_z - left_out)
     sums = SweepSums(
@@ -182,5 +182,6 @@ def merge_local(earlier: LocalSums, later: LocalSums) -> LocalSums:
 
 def sweep_bytes(likelihood: Likelihood, rows: int, n_inducing: int, itemsize: int) -> int:
     """Upper bound of the bytes that :func:`sweep_block` takes, room and result included, the prior not."""
-    steps = factor_bytes(rows) + marginals_bytes(rows, n_inducing, itemsize) + divided_bytes(rows, n_inducing)
+    steps = factor_bytes(rows, itemsize) + marginals_bytes(rows, n_inducing, itemsize)
+    steps += divided_bytes(rows, n_inducing)
     return steps + moments_bytes(n_inducing, itemsize) + 40 * 8 * rows + likelihood.workspace_bytes(rows)

@@ -4,12 +4,14 @@ A sample of a large store shows what varies slowly: its neighbourhoods are the w
 So neighbourhoods are drawn anew from all rows: half of them as wide in every feature and half in the metric
 of the kernel so far, then all of them in the metric of what that has led to. Each kernel on the way is judged
 by other neighbourhoods, in its own metric, as its blocks would be: by the left-out density of their rows. The
-best one is kept. Measurements: docs/decisions.md.
+best one is kept. What looks rough from afar may be smooth between near rows: so smoother families follow,
+each from the parameters of the best one so far, while they gain. Measurements: docs/decisions.md.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +19,7 @@ import numpy as np
 from streamgp.arrays import FloatArray, IntArray
 from streamgp.inference.ep import expectation_propagation
 from streamgp.inference.local.criteria import Examples, left_out_sums
+from streamgp.kernels import RBF, Matern12, Matern32, Matern52
 from streamgp.likelihoods import Gaussian
 from streamgp.passes.neighbours import FindNearRows
 from streamgp.selection.centres import metric
@@ -33,6 +36,8 @@ ROUNDS = (12, 12, 24)
 JUDGES = 24
 FOR_REAL_TARGETS = Course(12, 250, 1, 1000, 150, 12)
 FOR_CLASSES = Course(12, 300, 2, 400, 0, 12)
+FAMILIES = (Matern12, Matern32, Matern52, RBF)
+"""From rough to smooth."""
 
 
 class Judged(NamedTuple):
@@ -42,12 +47,12 @@ class Judged(NamedTuple):
     score: float
 
 
-def learn_near() -> Stage:
+def learn_near(*, chooses_family: bool) -> Stage:
     """Kernel and likelihoods by neighbourhoods of all rows; nothing where the sample has them already."""
-    return once("learn: near rows", _learn)
+    return once("learn: near rows", partial(_learn, chooses_family))
 
 
-def _learn(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
+def _learn(chooses_family: bool, problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
     if problem.n_rows < LEAST_ROWS or problem.is_late():
         return draft, {}
     order, course, heads = rows_by_share(problem), _course(problem, draft), judged_heads(problem)
@@ -57,16 +62,21 @@ def _learn(problem: Problem, draft: Draft) -> tuple[Draft, dict[str, Any]]:
         return draft, {}
     learned = Learned(draft.kernel, tuple(draft.likelihoods[head] for head in heads))
     lesson = _far(problem, order[::-1], course)
-    tried = [Judged(learned, _score(problem, learned, judges, course, lesson.inducing))]
+    tried = [_judged(problem, learned, _judges_of(problem, learned, judges, course), lesson)]
     common = np.ones(problem.n_features)
     for number, centres in enumerate(teachers):
         if problem.is_late():
             break
         own = metric(learned.kernel, problem.n_features)
         scales = [common if number == 0 and place % 2 == 0 else own for place in range(len(centres))]
-        near = _near(problem, centres, np.array(scales), course.near_rows)
-        learned = learn_from(problem, lesson._replace(near=near), course.steps, learned)
-        tried.append(Judged(learned, _score(problem, learned, judges, course, lesson.inducing)))
+        lesson = lesson._replace(near=_near(problem, centres, np.array(scales), course.near_rows))
+        learned = learn_from(problem, lesson, course.steps, learned)
+        tried.append(_judged(problem, learned, _judges_of(problem, learned, judges, course), lesson))
+    if chooses_family and not problem.is_late():
+        lesson = lesson._replace(near=lesson.near[: course.near])
+        best = max(tried, key=lambda one: one.score)
+        rows = _judges_of(problem, best.learned, judges, course)
+        tried += _smoother(problem, best.learned, rows, lesson, course.steps)
     best = max(tried, key=lambda one: one.score)
     by_head = dict(zip(heads, best.learned.likelihoods, strict=True))
     likelihoods = tuple(by_head.get(head, own) for head, own in enumerate(draft.likelihoods))
@@ -92,17 +102,36 @@ def _near(problem: Problem, centres: IntArray, scales: FloatArray, count: int) -
     return tuple(Examples(problem.inputs(one.features), one.targets) for one in found)
 
 
-def _score(
-    problem: Problem, learned: Learned, judges: IntArray, course: Course, inducing: FloatArray
-) -> float:
-    """Mean left-out log density of the rows near some centres, in the metric of the kernel itself."""
+def _smoother(
+    problem: Problem, learned: Learned, rows: tuple[Examples, ...], lesson: Lesson, steps: int
+) -> list[Judged]:
+    """Smoother families, one after the other while each gains, judged by the same rows."""
+    best, found = _judged(problem, learned, rows, lesson), list[Judged]()
+    while type(best.learned.kernel) in FAMILIES[:-1] and not problem.is_late():
+        kernel: Any = best.learned.kernel
+        family = FAMILIES[FAMILIES.index(type(kernel)) + 1]
+        start = best.learned._replace(kernel=family(kernel.variance, kernel.lengthscale))
+        following = _judged(problem, learn_from(problem, lesson, steps, start), rows, lesson)
+        found.append(following)
+        if following.score <= best.score:
+            break
+        best = following
+    return found
+
+
+def _judges_of(problem: Problem, learned: Learned, judges: IntArray, course: Course) -> tuple[Examples, ...]:
+    """The rows near some centres, in the metric of the kernel itself."""
     own = metric(learned.kernel, problem.n_features)
-    near = _near(problem, judges, np.tile(own, (len(judges), 1)), course.near_rows)
+    return _near(problem, judges, np.tile(own, (len(judges), 1)), course.near_rows)
+
+
+def _judged(problem: Problem, learned: Learned, near: tuple[Examples, ...], lesson: Lesson) -> Judged:
+    """A kernel with the mean left-out log density of rows in neighbourhoods."""
     if is_gaussian(learned.likelihoods):
         [noise] = learned.likelihoods
         assert isinstance(noise, Gaussian)
-        sums = left_out_sums(learned.kernel, noise, inducing, near)
-        return float(sums.log_density / sums.rows)
+        sums = left_out_sums(learned.kernel, noise, lesson.inducing, near)
+        return Judged(learned, float(sums.log_density / sums.rows))
     densities = []
     for rows in near:
         gram = np.asarray(learned.kernel.gram(rows.inputs), np.float64)
@@ -110,7 +139,7 @@ def _score(
             targets = problem.head_targets(rows.targets, head)
             found = expectation_propagation(gram, targets, likelihood, tolerance=TOLERANCE)
             densities.append(found.left_out_log_density.mean())
-    return float(np.mean(densities))
+    return Judged(learned, float(np.mean(densities)))
 
 
 def _course(problem: Problem, draft: Draft) -> Course:
