@@ -145,7 +145,7 @@ def test_as_many_classes_as_rows_can_be_fitted(data):
 
 def test_the_default_asks_for_the_budget_that_the_smallest_method_needs(data):
     with pytest.raises(BudgetError) as raised:
-        StreamGPClassifier(random_state=0, memory_budget="10MB").fit(*data)
+        StreamGPClassifier(random_state=0, memory_budget="2MB").fit(*data)
     told = str(raised.value)
     assert "inference=" not in told
     assert "storage chunk" not in told
