@@ -32,6 +32,8 @@ MOST_LOCAL_FEATURES, MOST_LOCAL_PIXELS = 300, 60
 MOST_LOCAL_CLASSES = 12
 MOST_EXACT = 500
 """Rows up to which an exact model with one lengthscale is tried: few rows cannot choose among kernels."""
+SPARE_ROWS = 50
+"""Inducing rows of a linear model beyond two for each feature."""
 MOST_LINEAR = 1000
 """Features up to which a linear model is tried."""
 KEPT_SHARE = 0.5
@@ -112,12 +114,15 @@ def _constant(settings: FitSettings, shape: Shape) -> FitSettings:
 
 
 def _linear(settings: FitSettings, shape: Shape) -> FitSettings:
-    """A linear function of the features; as many random inducing rows as it has coefficients hold it."""
+    """A linear function of the features, held by random inducing rows that span all its coefficients.
+
+    As many rows as coefficients would do if no two were alike; of categories many are.
+    """
     chosen = replace(
         settings,
         kernel=Constant(1.0) + Linear(1.0 / shape.n_features),
         selection=Random(),
-        n_active=min(shape.n_features + 1, shape.n_rows),
+        n_active=min(2 * shape.n_features + SPARE_ROWS, shape.n_rows),
         size_is_open=False,
     )
     return _inducing(chosen, shape)

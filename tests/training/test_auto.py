@@ -16,7 +16,15 @@ from streamgp.likelihoods import Logit
 from streamgp.passes.candidates import Pool
 from streamgp.settings import FITC, IVM, Kmeans, fit_settings
 from streamgp.training import contest, trial
-from streamgp.training.auto import MOST_EXACT, MOST_INDUCING, Shape, candidates, with_size, worth_trying
+from streamgp.training.auto import (
+    LINE,
+    MOST_EXACT,
+    MOST_INDUCING,
+    Shape,
+    candidates,
+    with_size,
+    worth_trying,
+)
 from streamgp.training.contest import FOLDS, Part, apart, folds
 from streamgp.training.trial import FEWEST_FOLDED
 from streamgp.training.verdict import Trial
@@ -307,3 +315,24 @@ def test_a_rare_class_has_its_share_in_the_trial(generator):
     model = streamgp.fit_stream((X, y), kernel=RBF(10.0, 1.0), n_active=40, random_state=0)
     score = model.evaluate_stream((X, y))
     assert score.log_loss < 0.5 * score.baseline.log_loss
+
+
+def test_a_linear_model_of_categories_has_all_its_coefficients(generator):
+    # Many rows are alike: as many inducing rows as coefficients would not span them.
+    X = (generator.random((300, 4)) < [0.5, 0.5, 0.2, 0.8]).astype(np.float64)
+    y = generator.random(300) < 1.0 / (1.0 + np.exp(-(X @ [2.0, -2.0, 3.0, -1.0])))
+    line = next(one for one in candidates(settings(), Shape(300, 4, 2)) if one.name == LINE).settings
+    fitted = [
+        StreamGPClassifier(
+            n_active,
+            selection=line.selection,
+            inference=line.inference,
+            multiclass=line.multiclass,
+            kernel=line.kernel,
+            learn_hyperparameters=False,
+            random_state=0,
+        ).fit(X, y)
+        for n_active in (line.n_active, 300)
+    ]
+    line_of_few, line_of_all = (model.predict_proba(X) for model in fitted)
+    np.testing.assert_allclose(line_of_few, line_of_all, atol=1e-3)
