@@ -83,13 +83,13 @@ def ours(method: str, folder: Path, split: str, options: Options) -> Row:
         model = StreamGPClassifier(memory_budget=options.memory_budget, random_state=0, progress=False, **how)
         cost = timed(lambda: model.fit_stream(folder / f"{split}.zarr"))
         test, begun = folder / f"{split}-test.parquet", time.perf_counter()
-        model.predict_stream(test, folder / "predictions.zarr")
+        model.predict_stream(test, Path(scratch) / "predictions.zarr")
         seconds = time.perf_counter() - begun
-    found = zarr.open_group(folder / "predictions.zarr", mode="r")
+        found = zarr.open_group(Path(scratch) / "predictions.zarr", mode="r")
+        [probability] = (array[:] for _, array in found.arrays() if array.ndim == 2)
     truth = np.asarray(pq.read_table(test, columns=[TARGET])[TARGET]) == "yes"
-    names = [name for name, array in found.arrays() if array.ndim == 2]
     return {
-        **scored(found[names[0]][:], truth.astype(np.intp)),
+        **scored(probability, truth.astype(np.intp)),
         **_cost(cost),
         "predict_seconds": round(seconds, 1),
         "recipe": model.recipe_,
