@@ -48,12 +48,13 @@ def rows(options: Options) -> Rows:
                 options.active,
                 selection=selection(options, method),
                 kernel=KERNELS[options.kernel],
+                learn_hyperparameters=not options.fixed,
                 validation=False,
                 memory_budget=options.memory_budget,
                 random_state=seed,
             )
             named = {"set": options.set, "method": method, "seed": seed, "fold": options.fold}
-            named |= {"plain": options.plain, "candidates": options.candidates}
+            named |= {"plain": options.plain, "candidates": options.candidates, "fixed": options.fixed}
             started = time.process_time()
             row = measured_ten(model, split)
             spent = {"cpu_seconds_with_test": round(time.process_time() - started, 1)}
@@ -70,6 +71,7 @@ OPTIONS = (
     option("--set", "usps", choices=list(SHAPES)),
     option("--methods", ["ivm"], choices=["ivm", "pass", "fpass"]),
     option("--kernel", "default", "where learning starts", choices=list(KERNELS)),
+    option("--fixed", False, "the kernel as it is, without learning"),
     option("--plain", False, "without the second selection"),
     option("--fold", None, type=int, choices=range(3)),
     option("--active", 1000, "active rows of a digit; for pass, at most"),
