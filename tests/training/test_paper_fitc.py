@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import streamgp
 from streamgp import StreamGPClassifier
 from streamgp.errors import ParameterError
 from streamgp.kernels import RBF
@@ -51,7 +52,7 @@ def test_the_paper_mode_is_settings_that_a_model_keeps(rows, tmp_path):
     assert FITC.paper() == FITC(residual=1.0, power=1.0, learn_inducing=True, hyperpriors=False)
     assert FITC.paper(power=0.5).power == 0.5
     fitted(rows, FITC.paper()).save(tmp_path / "model")
-    assert StreamGPClassifier.load(tmp_path / "model").inference == FITC.paper()
+    assert streamgp.load(tmp_path / "model").inference == FITC.paper()
 
 
 def test_without_learning_there_is_nothing_to_have_priors(rows):
