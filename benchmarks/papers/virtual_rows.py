@@ -58,6 +58,8 @@ def rows(options: Options) -> Rows:
             started = time.process_time()
             row = measured_ten(model, split)
             spent = {"cpu_seconds_with_test": round(time.process_time() - started, 1)}
+            if method == "pass":
+                named["p_inc_virtual"] = options.p_inc_virtual
             found.append({**named, **row, **spent, **paper})
             yield found[-1]
         if len(found) > 1:
