@@ -243,7 +243,7 @@ TABLES: dict[str, Table] = {
         ("digit", "method", "p_inc", "seeds", "active"), ("error_percent", "deviation"), paper=()
     ),
     "passgp_ijcnn": Table(
-        ("method", "active", "seeds"),
+        ("gamma", "method", "active", "seeds"),
         ("error_percent", "deviation", "log_loss"),
         lambda row: row["method"].endswith("-paper"),
         (),
