@@ -102,9 +102,13 @@ def _densities() -> list[Panel]:
 
 
 def _literal_ijcnn() -> list[Panel]:
-    rows = [row for row in recorded("passgp_ijcnn", learned=False) if row["method"].endswith("-paper")]
+    rows = [
+        {**row, "who": f"{row['method']}, γ = {row.get('gamma', 4.0):g}"}
+        for row in recorded("passgp_ijcnn", learned=False)
+        if row["method"].endswith("-paper")
+    ]
     return [
-        Panel("ijcnn1", curves(rows, "method", across, "error_percent"), words, "error (%)")
+        Panel("ijcnn1", curves(rows, "who", across, "error_percent"), words, "error (%)")
         for across, words in (("active", "active rows"), ("seconds", "seconds"))
     ]
 
