@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 from benchmarks.__main__ import listing, scripts
+from benchmarks.datasets import split_of
 from benchmarks.harness import probability_scores, scores
+from benchmarks.papers import fitc_table1, pictures
 from streamgp import StreamGPClassifier
 
 ROOT = Path(__file__).parents[1]
@@ -146,6 +148,47 @@ def test_benchmark_prints_json_lines(name, capsys, monkeypatch):
     fits = [row for row in rows if "fit_bytes" in row and "kernel" in row]
     assert all(row.keys() >= FIT and row.keys() & {"error_percent", "rmse"} for row in fits)
     assert all(row["ratio"] > 0 for row in rows if name in COMMANDS)
+
+
+def test_tables_of_the_papers_are_made_of_the_last_records(tmp_path, monkeypatch):
+    lines = [
+        {"digit": 9, "active": 3900, "error_percent": 0.6, "log_loss": 0.02, "paper_error_percent": 0.74},
+        {"digit": 9, "mean_active": 3900, "error_percent": 0.55, "log_likelihood": -0.016},
+        {"digit": 8, "active": 3600, "error_percent": 0.4, "nlp": 0.011},
+    ]
+    (tmp_path / "ivm2006_table2.jsonl").write_text(
+        "\n".join(json.dumps({"date": "a day", "commit": "a tree", **line}) for line in lines)
+    )
+    monkeypatch.setattr(pictures, "RESULTS", tmp_path)
+    assert pictures.write_tables() == [
+        *("", "`ivm2006_table2`:", ""),
+        "| digit | active | error_percent | log_loss | paper_error_percent |",
+        "|---|---|---|---|---|",
+        "| 9 | 3900 | 0.55 | 0.016 | – |",
+        "| 8 | 3600 | 0.4 | 0.011 | – |",
+    ]
+    told = {line.split(" | ")[0]: line for line in pictures.write_commands()}
+    assert told["| [IVM2006] table 2"].endswith("| 3 | a day, a tree |")
+    assert told["| [IVM2006] table 3"].endswith("| 0 | not run |")
+
+
+def test_the_evidence_chooses_among_starts_and_units(monkeypatch):
+    options = fitc_table1.SCRIPT.parsed(["--synthetic", "--starts", "2"])
+    split = split_of(fitc_table1.arrays_for("synth", options))
+    split = split.mapped(lambda features: features * np.array([1.0, 20.0]))
+    deviations = {units: fitc_table1.in_units(split, units).X_train.std(axis=0) for units in options.units}
+    assert np.allclose(deviations["own"], 1.0)
+    assert 10 < np.divide(*deviations["common"][::-1]) < 40
+
+    def fitted(split, n_active, options, **parameters):
+        widths.append(float(split.X_train.std(axis=0).max()))
+        return {"log_evidence": -len(widths) % 3, "seconds": 1.0, "error_percent": len(widths)}
+
+    widths = []
+    monkeypatch.setattr(fitc_table1, "fit_and_score", fitted)
+    row = fitc_table1.favoured(split, 4, options)
+    assert len(widths) == row["seconds"] == 4  # two units, two starts
+    assert (row["error_percent"], row["units"]) == (1, "own")
 
 
 def test_peers_are_scored_as_our_models_are():

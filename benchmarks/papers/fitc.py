@@ -25,4 +25,6 @@ def fit_and_score(split: Split, n_active: int, options: Options, **parameters: A
     row = {"selection": str(options.selection), **measured(model, split)}
     chosen = next(iter(told(model, "infer: approximation")), {})
     approximation = {name: chosen.get(name) for name in ("residual", "power")}
-    return {**row, **approximation, "sweeps": len(told(model, "infer: all rows"))}
+    sweeps = told(model, "infer: all rows")
+    reached = {"log_evidence": sweeps[-1]["log_evidence"]} if sweeps else {}
+    return {**row, **approximation, **reached, "sweeps": len(sweeps)}

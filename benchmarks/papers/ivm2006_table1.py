@@ -74,13 +74,14 @@ def rows(options: Options) -> Rows:
             paper = (column[digit] for column in PAPER[n_active])
             found.append({**row, **dict(zip(PAPER_COLUMNS, paper, strict=True))})
             yield found[-1]
-        yield {"digit": "mean", "active": n_active, **means(found, *MEASURED, *PAPER_COLUMNS)}
+        mean = means(found, *MEASURED, *PAPER_COLUMNS)
+        yield {"digit": "mean", "mode": options.mode, "active": n_active, **mean}
         ten_tasks = combined_error(positive, split.y_test)
         if ten_tasks is not None:
             target = {"active": n_active, **TARGET_TEN_CLASSES}
             yield {"digit": "ten tasks", "mode": options.mode, "error_percent": ten_tasks, **target}
         if ten_tasks is not None and options.mode == "default":
-            yield {"digit": "one stream", **one_stream(split, n_active, options), **target}
+            yield {"digit": "one stream", "mode": "default", **one_stream(split, n_active, options), **target}
 
 
 OPTIONS = (

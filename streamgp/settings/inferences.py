@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from streamgp.errors import ParameterError
 from streamgp.inference.inducing.basis import Approximation
@@ -68,6 +68,8 @@ class FITC:
         Sweeps over all rows at most.
     virtual_rows : bool
         With a selection that has ``virtual``: transformations of the selected rows are rows of inference too.
+    hyperpriors : bool
+        Whether learning by the evidence adds log hyperpriors to it; False: the evidence alone.
     """
 
     residual: float | Literal["auto"] = "auto"
@@ -76,6 +78,7 @@ class FITC:
     tolerance: float = 1e-3
     most_sweeps: int = 60
     virtual_rows: bool = False
+    hyperpriors: bool = True
 
     calibrate: ClassVar[bool] = True  # as far as a selection of inducing inputs asks
     sees_all_rows: ClassVar[bool] = True
@@ -93,6 +96,16 @@ class FITC:
                 f"tolerance must be above 0 and most_sweeps at least 1, not {self.tolerance!r} and "
                 f"{self.most_sweeps!r}"
             )
+
+    @staticmethod
+    def paper(**changes: Any) -> FITC:
+        """Generalized FITC as it is printed in [FITC2007]; ``changes`` are its fields.
+
+        The paper has one isotropic RBF as kernel. The differences from the defaults are numbered in
+        docs/papers/fitc.md.
+        """
+        literal = {"residual": 1.0, "power": 1.0, "learn_inducing": True, "hyperpriors": False}
+        return FITC(**(literal | changes))
 
     @property
     def approximations(self) -> list[Approximation]:

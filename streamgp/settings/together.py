@@ -108,6 +108,13 @@ def _approximation(settings: FitSettings) -> Rules:
             "learn_inducing=True",
             "the evidence: learn_hyperparameters=True, 'evidence' or 'passes'",
         ),
+        (
+            isinstance(inference, FITC)
+            and not inference.hyperpriors
+            and settings.learning not in (True, "evidence", "passes"),
+            "hyperpriors=False",
+            "the evidence: learn_hyperparameters=True, 'evidence' or 'passes'",
+        ),
     ]
 
 

@@ -114,6 +114,13 @@ def unpack(
     return kernel.with_log_parameters(first), tuple(like.with_parameters(part) for like, part in pairs)
 
 
+def minus_log_evidence(found: Sequence[Slopes]) -> tuple[float, FloatArray]:
+    """−log p(data), the log evidence of all heads, and its gradient by the packed vector."""
+    kernel = -np.sum([result.kernel_gradient for result in found], axis=0)
+    parts = [-np.asarray(result.likelihood_gradient) for result in found]
+    return -float(sum(result.value for result in found)), np.concatenate([kernel, *parts])
+
+
 def minus_log_posterior(
     prior: tuple[float, FloatArray],
     likelihoods: Sequence[Likelihood],

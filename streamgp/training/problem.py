@@ -76,6 +76,11 @@ class Problem:
         return isinstance(self.prepared.targets, ClassTargets)
 
     @property
+    def has_hyperpriors(self) -> bool:
+        """Whether learning by the evidence adds log hyperpriors to it."""
+        return getattr(self.settings.inference, "hyperpriors", True)
+
+    @property
     def holds_all_rows(self) -> bool:
         """Whether the sample is the whole training set: then no pass is needed to find candidates."""
         return len(self.sample.rows) + len(self.excluded) == self.n_rows

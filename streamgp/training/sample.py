@@ -30,7 +30,8 @@ CLASS_VARIANCE = 2.0
 class Sampled(NamedTuple):
     """Rows of the sample: inputs (n, p), what each of some heads has to learn, and weights (n,).
 
-    ``before`` is called before each round over them, and may end it by an exception.
+    ``before`` is called before each round over them, and may end it by an exception. ``hyperpriors``: whether
+    what is learned from them has a prior.
     """
 
     heads: tuple[int, ...]
@@ -38,6 +39,7 @@ class Sampled(NamedTuple):
     targets: tuple[FloatArray, ...]
     weights: FloatArray
     before: Callable[[], None] = no_check
+    hyperpriors: bool = True
 
     def rows(self, place: int) -> Rows:
         """One head's rows, as inference takes them."""
@@ -59,6 +61,7 @@ def sample_rows(problem: Problem, size: int, heads: tuple[int, ...]) -> Sampled:
         problem.inputs(sample.features[chosen]),
         tuple(problem.head_targets(encoded, head) for head in heads),
         problem.sample_weights(encoded) * problem.weights.of_rows(sample.rows[chosen], encoded),
+        hyperpriors=problem.has_hyperpriors,
     )
 
 

@@ -52,8 +52,8 @@ def classes(generator, n=700):
     return X, np.sign(X[:, 0] * X[:, 1] + 0.3 * generator.standard_normal(n)).astype(int)
 
 
-@pytest.mark.parametrize("is_real", [False, True])
-def test_evidence_in_passes_is_that_of_rows_in_memory(generator, make_store, tmp_path, is_real):
+@pytest.mark.parametrize(("is_real", "hyperpriors"), [(False, True), (True, True), (False, False)])
+def test_evidence_in_passes_is_that_of_rows_in_memory(generator, make_store, tmp_path, is_real, hyperpriors):
     X, y = classes(generator)
     if is_real:
         y = np.sin(2.0 * X[:, 0]) + 0.1 * generator.standard_normal(len(X))
@@ -62,7 +62,8 @@ def test_evidence_in_passes_is_that_of_rows_in_memory(generator, make_store, tmp
     kind = StreamGPRegressor if is_real else StreamGPClassifier
     inducing = X[:15] + 0.1
     parameters = Parameters(KERNEL, (likelihood,), inducing)
-    estimator = kind(15, learn_hyperparameters="passes", likelihood=likelihood, **SETTINGS)
+    settings = {**SETTINGS, "inference": FITC(hyperpriors=hyperpriors), "likelihood": likelihood}
+    estimator = kind(15, learn_hyperparameters="passes", **settings)
     with fit_under_way(estimator, make_store(X, y, chunk_rows=130), tmp_path) as problem:
 
         def along(direction, t, memory):
@@ -78,7 +79,8 @@ def test_evidence_in_passes_is_that_of_rows_in_memory(generator, make_store, tmp
         expected, _ = converged_evidence(
             make_basis(KERNEL, inducing), likelihood, Rows(X, y.astype(float)), inputs=True, tolerance=1e-7
         )
-        wanted, slope = penalised(parameters, [expected], True)
+        wanted, slope = penalised(parameters, [expected], True, hyperpriors)
+        assert hyperpriors or wanted == -expected.value
         assert value == pytest.approx(wanted, abs=1e-5)
         np.testing.assert_allclose(gradient, slope, rtol=1e-5, atol=1e-4)
         # Full re-convergence, from the moments of a neighbour.

@@ -48,8 +48,8 @@ MOST_REFITS = 4
 class Tried(NamedTuple):
     """An approximation, parameters refitted for it, and fits of some heads, with what judges them.
 
-    ``log_posterior`` is the evidence of the fits, hyperpriors included; log_densities (heads, rows) are of
-    the rows held out.
+    ``log_posterior`` is the evidence of the fits, with hyperpriors if there are any; log_densities (heads,
+    rows) are of the rows held out.
     """
 
     approximation: Approximation
@@ -224,9 +224,10 @@ def _try(rows: Sampled, precision: str, choice: Approximation, draft: Draft, nea
     known = dict(zip(rows.heads, (fit.sites for fit in near.fits), strict=True)) if near else {}
     fits = _fit_heads(draft, rows, precision, choice, known)
     own = tuple(draft.likelihoods[head] for head in rows.heads)
-    log_posterior, _ = kernel_log_prior(draft.kernel, own[0], rows.inputs.shape[1])
-    for fit, likelihood in zip(fits, own, strict=True):
-        log_posterior += fit.evidence + likelihood.log_prior()[0]
+    log_posterior = sum(fit.evidence for fit in fits)
+    if rows.hyperpriors:
+        log_posterior += kernel_log_prior(draft.kernel, own[0], rows.inputs.shape[1])[0]
+        log_posterior += sum(likelihood.log_prior()[0] for likelihood in own)
     return Tried(choice, draft.kernel, draft.likelihoods, fits, log_posterior)
 
 

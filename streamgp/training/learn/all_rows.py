@@ -101,7 +101,7 @@ def evidence_of_all_rows(
     except LinAlgError:
         return refused(parameters, inputs)
     reached = {"matrices": sweeps.moment_matrices, "vectors": sweeps.moment_vectors}
-    return *penalised(parameters, found, inputs), reached
+    return *penalised(parameters, found, inputs, problem.has_hyperpriors), reached
 
 
 def _slopes(problem: Problem, parameters: Parameters, sweeps: Sweeps, inputs: bool) -> list[Evidence]:

@@ -16,6 +16,7 @@ from streamgp.training.optimise import (
     Evaluations,
     descend,
     logged,
+    minus_log_evidence,
     minus_log_posterior,
     pack,
     pack_bounds,
@@ -89,11 +90,16 @@ def climb(
     return parameters(found), value
 
 
-def penalised(parameters: Parameters, found: list[Evidence], inputs: bool) -> tuple[float, FloatArray]:
+def penalised(
+    parameters: Parameters, found: list[Evidence], inputs: bool, hyperpriors: bool
+) -> tuple[float, FloatArray]:
     """Minus the evidence of all heads and the log hyperpriors, and its gradient by what is learned."""
     kernel, likelihoods, inducing = parameters
-    prior = kernel_log_prior(kernel, likelihoods[0], inducing.shape[1])
-    value, gradient = minus_log_posterior(prior, likelihoods, found)
+    if hyperpriors:
+        prior = kernel_log_prior(kernel, likelihoods[0], inducing.shape[1])
+        value, gradient = minus_log_posterior(prior, likelihoods, found)
+    else:
+        value, gradient = minus_log_evidence(found)
     if not inputs:
         return value, gradient
     by_input = sum(np.ravel(result.input_gradient) for result in found if result.input_gradient is not None)

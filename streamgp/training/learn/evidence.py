@@ -249,7 +249,7 @@ def evidence(
             sites.append(fit.sites)
     except LinAlgError:
         return refused(parameters, inputs)
-    return *penalised(parameters, found, inputs), {"sites": np.array(sites)}
+    return *penalised(parameters, found, inputs, rows.hyperpriors), {"sites": np.array(sites)}
 
 
 def _some(inputs: Array, count: int) -> Array:

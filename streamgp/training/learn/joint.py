@@ -40,7 +40,7 @@ def climb_joint_evidence(residual: float) -> Stage:
         inducing = rows.features[::ROWS_PER_INDUCING]
         found, value = climb(
             problem,
-            partial(_evidence, rows, problem.n_heads, residual),
+            partial(_evidence, rows, problem.n_heads, residual, problem.has_hyperpriors),
             Parameters(draft.kernel, draft.likelihoods, inducing),
             STEPS,
             own,
@@ -77,7 +77,12 @@ def _rows(problem: Problem, draft: Draft) -> Rows:
 
 
 def _evidence(
-    rows: Rows, n_classes: int, residual: float, parameters: Parameters, memory: Memory
+    rows: Rows,
+    n_classes: int,
+    residual: float,
+    hyperpriors: bool,
+    parameters: Parameters,
+    memory: Memory,
 ) -> tuple[float, FloatArray, Memory]:
     """−log Z of all classes minus log hyperpriors, its gradient, and the sites that were reached."""
     kernel, likelihoods, inducing = parameters
@@ -99,5 +104,5 @@ def _evidence(
         found = joint_evidence(basis, likelihood, rows, fit, residual)
     except LinAlgError:
         return refused(parameters, False)
-    value, gradient = penalised(parameters, [found], False)
+    value, gradient = penalised(parameters, [found], False, hyperpriors)
     return value, gradient, {"sites": np.asarray(fit.sites)}
