@@ -27,6 +27,7 @@ from streamgp.likelihoods import Gaussian, Poisson, Probit, StudentT
 from streamgp.settings import Local, fit_settings
 from streamgp.training import group, plan
 from streamgp.training.fit_memory import plan_fit
+from streamgp.training.infer import local as infer_local
 from tests.reference import fitc_dense, kernels_dense, pic_dense
 
 JITTER64 = JITTER[np.dtype(np.float64)]
@@ -445,16 +446,38 @@ def test_several_classes_share_their_blocks(rows, monkeypatch):
     assert snapshot.local_snapshot_bytes(*shape, 100) == snapshot.local_snapshot_bytes(*shape, 26)
 
 
-def test_the_plan_knows_the_disk_that_blocks_take(rows):
-    X, y = (np.concatenate([part] * 20) for part in rows)
-    X = X + 0.01 * np.random.default_rng(0).standard_normal(X.shape)
-    model = StreamGPRegressor(5, **PLAIN, inference=Local(100), likelihood=Gaussian(0.1)).fit(X, y)
+def disk_bytes(folder):
+    """What a file system of blocks of 4 KiB takes for files and folders."""
+    entries = [path for path in folder.rglob("*") if path.name != "LOCK"]
+    return sum(4096 * (-(-path.stat().st_size // 4096) if path.is_file() else 1) for path in entries)
+
+
+@pytest.mark.parametrize(("n_features", "n_active"), [(2, 5), (2, 60), (40, 5)])
+def test_the_plan_knows_the_disk_that_blocks_take(n_features, n_active, tmp_path, monkeypatch):
+    """Narrow rows take most of it when sites are written, wide ones while they are on their way to blocks."""
+    generator, taken = np.random.default_rng(0), {"grouped": 0, "swept": 0}
+    X = generator.standard_normal((12_000, n_features))
+    y = (X[:, 0] > 0).astype(int)
+
+    def looked_at(name, step):
+        def work(*arguments):
+            before = disk_bytes(tmp_path) if name == "grouped" else 0
+            found = step(*arguments)
+            taken[name] = max(taken[name], before or disk_bytes(tmp_path))
+            return found
+
+        return work
+
+    monkeypatch.setattr(group, "_remove_at_once", looked_at("grouped", group._remove_at_once))
+    monkeypatch.setattr(infer_local, "write_final_sites", looked_at("swept", infer_local.write_final_sites))
+    settings = {**PLAIN, "kernel": RBF(4.0, 1.0 + 0.2 * n_features), "inference": Local(100)}
+    model = StreamGPClassifier(n_active, **settings, scratch=tmp_path).fit(X, y)
     table = model.model_.snapshot.table
-    settings = fit_settings(model.get_params(deep=False), 0)
-    demand = plan_fit(open_rows((X, y)), settings).demand
-    assert table.group_rows == demand.group_rows
-    places = table.n_groups * table.group_rows
-    assert abs(demand.n_places / places - 1.0) < 0.15
+    plan = plan_fit(open_rows((X, y)), fit_settings(model.get_params(deep=False), 0))
+    assert table.group_rows == plan.demand.group_rows
+    assert abs(plan.demand.n_places / (table.n_groups * table.group_rows) - 1.0) < 0.15
+    assert plan.scratch_bytes == pytest.approx(max(taken.values()), rel=0.1)
+    assert (taken["grouped"] > taken["swept"]) == (n_features == 40)
     tight = {**model.get_params(deep=False), "inference": Local(), "memory_budget": "60MiB"}
     assert plan_fit(open_rows((X, y)), fit_settings(tight, 0)).block_sizes.target < 500
 
