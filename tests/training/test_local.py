@@ -129,6 +129,42 @@ def test_any_blocks_are_those_of_the_dense_model(rows, make_store, likelihood, b
         np.testing.assert_allclose(found.variance[:, 0], variance, atol=1e-6)
 
 
+def hard_rows(X, y):
+    """By name: rows that leave a grouping little choice, and their classes."""
+    classes = (y > 0).astype(int)
+    crowd = np.concatenate([X[:80] / 1000.0, X[80:]])
+    return {
+        "duplicates": (np.repeat(X[:22], 4, axis=0), np.repeat(classes[:22], 4)),
+        "all rows identical": (np.ones_like(X), classes),
+        "one block far larger": (crowd, classes),
+        "blocks of one class": (X, (X[:, 0] > 0).astype(int)),
+        "a feature of zero variance": (np.column_stack([X, np.full(len(X), 7.0)]), classes),
+    }
+
+
+@pytest.mark.parametrize("case", hard_rows(np.zeros((90, 2)), np.zeros(90)))
+@pytest.mark.parametrize("real", [False, True], ids=["classes", "real"])
+def test_hard_rows_give_the_dense_model_too(rows, make_store, case, real):
+    X, classes = hard_rows(rows[0][:90], rows[1][:90])[case]
+    likelihood = Gaussian(0.1) if real else Probit(0.1)
+    stored = classes - 0.3 + X[:, 0] if real else classes
+    targets = (stored - stored.mean()) / stored.std() if real else 2.0 * classes - 1.0
+    settings = {**PLAIN, "likelihood": likelihood, "inference": Local(30, neighbours=1, **TIGHT)}
+    model = streamgp.fit_stream(make_store(X, stored, chunk_rows=40), n_active=12, **settings)
+    snapshot, inducing = model.model_.snapshot, X[model.active_rows_]
+    blocks, heads = blocks_of(model, len(X))
+    wanted = dense(X, targets, inducing, blocks, likelihood)
+    assert max(map(len, heads)) <= 45
+    [told] = [entry for entry in model.history_ if entry["stage"] == "infer: local"][-1:]
+    assert told["log_evidence"] == pytest.approx(wanted.evidence, rel=1e-7, abs=1e-5)
+    for block, numbers in enumerate(heads):
+        found = snapshot.store.read("sites", int(snapshot.table.starts[block]), len(numbers))
+        np.testing.assert_allclose(found[:, 0, 0], wanted.precision[numbers], atol=1e-6)
+        np.testing.assert_allclose(found[:, 0, 1], wanted.precision_mean[numbers], atol=1e-6)
+    said = model.predict(X, return_std=True) if real else [model.predict_proba(X)]
+    assert all(np.isfinite(one).all() for one in said)
+
+
 def test_blocks_of_one_row_are_fitc_and_one_block_is_the_exact_process(rows):
     X, y = rows
     X, y = X[:60], y[:60]

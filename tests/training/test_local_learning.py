@@ -87,15 +87,16 @@ def test_a_rough_function_gets_a_rough_kernel():
 
 
 def test_no_family_that_is_near_the_best_is_lost_by_a_short_trial():
-    def trial(family, score, likelihood=Gaussian(0.1)):
-        return Trial(Learned(family(1.0, 1.0), (likelihood,)), score)
+    def trials(likelihood, **scores):
+        kinds = {"rbf": RBF, "five": Matern52, "three": Matern32, "one": Matern12}
+        learned = {name: Learned(kinds[name](1.0, 1.0), (likelihood,)) for name in scores}
+        return [Trial(learned[name], score) for name, score in scores.items()]
 
-    tried = [trial(RBF, -0.3), trial(Matern52, -0.2), trial(Matern12, -0.45), trial(Matern52, -0.21)]
-    found = _finalists([*tried, trial(Matern32, -0.6)])
-    assert [type(one.kernel) for one in found] == [Matern52, RBF, Matern12]
-    assert found[0] is tried[1].learned
-    of_classes = [trial(RBF, -0.3, Probit()), trial(Matern52, -0.2, Probit())]
-    assert _finalists(of_classes) == [of_classes[1].learned]
+    tried = trials(Gaussian(0.1), rbf=-0.3, five=-0.2, one=-0.45, three=-0.6)
+    again = tried[1]._replace(score=-0.21)
+    assert _finalists([again, *tried]) == [tried[place].learned for place in (1, 0, 2)]
+    assert _finalists(trials(Probit(), rbf=-0.3, five=-0.2))[0].kernel == Matern52(1.0, 1.0)
+    assert len(_finalists(trials(Probit(), rbf=-0.3, five=-0.2))) == 1
     assert _finalists([]) == []
 
 

@@ -45,7 +45,7 @@ START_ROWS = 400
 FAR_BEHIND = 0.3
 """Nats a row by which a family loses its trial for good: trials have been wrong by 0.18."""
 JURIES = 2
-"""Sets of neighbourhoods that judge what a whole course has led to, as many in each as it was learned from."""
+"""Sets of neighbourhoods that judge what a whole course has led to, each as large as what it learned from."""
 
 
 class Courses(NamedTuple):

@@ -116,7 +116,8 @@ class MemoryPlan:
             return scratch_bytes(demand.rows.n_rows, with_sites, self.site_columns)
         groups = demand.n_places, demand.group_rows
         shape = demand.rows.n_features, demand.rows.features.dtype.itemsize
-        centres, spans = (-(-demand.rows.n_rows // size) for size in (self.block_sizes.target, self.span_rows))
+        sizes = self.block_sizes.target, self.span_rows
+        centres, spans = (-(-demand.rows.n_rows // size) for size in sizes)
         final = block_sites_bytes(*groups, demand.n_heads)
         swept = GENERATIONS * files_bytes(*groups, 8 * COLUMNS * demand.n_heads, 2)
         runs = runs_bytes(demand.rows.n_rows, spans, centres, *shape)
