@@ -5,8 +5,9 @@ criterion of near rows alone switches off what is constant within a block and fo
 do not have; one of far rows alone calls noise what only near rows explain.
 Real targets: half the left-one-out density of neighbourhoods, half the exact evidence of random rows.
 Classes, and all likelihoods but the Gaussian: the EP evidence of neighbourhoods and of sets of random rows.
-Short trials choose the family, and the winner is learned on more rows; where there are classes, a regression
-on labels gives the first lengthscales. Measurements: docs/decisions.md.
+Short trials choose families, and what wins is learned on more rows; where there are classes, a regression on
+labels gives the first lengthscales. Several classes come here with a given kernel only: without one, judges
+choose it for all classes jointly. Measurements: docs/decisions.md.
 """
 
 from __future__ import annotations
