@@ -64,3 +64,16 @@ def test_inference_over_all_rows_stays_inside_the_budget(tmp_path, learning, n_r
     store = tmp_path / "train.zarr"
     write_store(store, n_rows, chunk_rows=n_rows // 6)
     assert memory_of_a_fit(store, "48MiB", inference="fitc", learn_hyperparameters=learning) <= 48
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read as Linux tells it")
+def test_local_blocks_stay_inside_the_budget_and_are_flat_in_the_rows(tmp_path):
+    found = []
+    for n_rows in (5_000, 25_000):
+        store = tmp_path / f"{n_rows}.zarr"
+        write_store(store, n_rows, chunk_rows=2_500)
+        found.append(memory_of_a_fit(store, "96MiB", inference="local", learn_hyperparameters=False))
+    few, many = found
+    assert few <= 96
+    assert many <= 96
+    assert many - few < 20

@@ -261,7 +261,7 @@ TABLES: dict[str, Table] = {
     "fitc_usps4": Table(("recipe", "active"), BOTH, lambda row: "recipe" in row),
     "local_blocks": Table(
         ("set", "method", "rows", "block_rows", "active", "seed"),
-        ("rmse", "log_loss"),
+        ("rmse", "error_percent", "log_loss", "seconds"),
         lambda row: "set" in row,
     ),
 }

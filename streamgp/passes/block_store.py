@@ -23,6 +23,7 @@ from streamgp.arrays import Array, FloatArray, IntArray
 from streamgp.data import Rows
 from streamgp.data.wrap import as_column
 from streamgp.errors import CheckpointError
+from streamgp.passes.scratch import FILE_BLOCK, files_bytes
 
 INNER_ROWS = 256
 """Rows that are read at least: those of an inner chunk."""
@@ -183,6 +184,15 @@ def inner_rows(group_rows: int) -> int:
     return INNER_ROWS if group_rows % INNER_ROWS == 0 else group_rows
 
 
-def block_store_bytes(rows: int, n_features: int, itemsize: int, n_heads: int) -> int:
-    """Bytes on disk of ``rows`` places, as many of them again for halos."""
-    return rows * (2 * (n_features * itemsize + 16 + 16 * n_heads) + 8)
+def block_store_bytes(places: int, group_rows: int, n_features: int, itemsize: int) -> int:
+    """Bytes on disk of rows in groups and their halos, before they have sites; folders of links included."""
+    inner = group_rows // inner_rows(group_rows)
+    numbers = [(8, 0), (8, 0), (n_features * itemsize, 1)]
+    arrays = [*numbers, *numbers, (8, 0)]
+    own = sum(files_bytes(places, group_rows, width, depth, inner) for width, depth in arrays)
+    return own + 6 * FILE_BLOCK * (places // group_rows)
+
+
+def block_sites_bytes(places: int, group_rows: int, n_heads: int) -> int:
+    """Bytes on disk of the final sites of blocks and of their halos."""
+    return 2 * files_bytes(places, group_rows, 16 * n_heads, 2, group_rows // inner_rows(group_rows))

@@ -22,6 +22,12 @@ from streamgp.data import Span
 from streamgp.passes.block import Block, Visitor
 from streamgp.passes.block_store import BlockStore, BlockTable
 from streamgp.passes.candidates import is_among
+from streamgp.passes.scratch import FILE_BLOCK
+
+OFFERS = 2
+"""Offers a row makes, where a sample of those that centres were fitted to would make 1.3."""
+RUN_FILES = 7
+"""Arrays of a run, each in a file of its own; half a block of each is empty, and the folder is one."""
 
 
 class Runs(NamedTuple):
@@ -163,6 +169,12 @@ class WriteRuns(Visitor[Any]):
             os.rename(unfinished, run_folder(self.folder, span.number))
         except OSError:  # the same run, from a task that ran before
             shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def runs_bytes(rows: int, n_runs: int, n_centres: int, n_features: int, itemsize: int) -> int:
+    """Bytes on disk of all runs: rows, offers, and in each run where those of every centre begin."""
+    by_row = n_features * itemsize + 16 + 16 * OFFERS
+    return rows * by_row + n_runs * (16 * (n_centres + 1) + RUN_FILES * FILE_BLOCK)
 
 
 def run_folder(folder: Path, number: int) -> Path:

@@ -25,6 +25,9 @@ _PREFIX = "streamgp-sites-"
 GENERATIONS = 3
 """Kept at once: the one being written, the one being read, and that of the last checkpoint or before it."""
 
+FILE_BLOCK = 4096
+"""Bytes that a file system hands out at once."""
+
 
 @dataclass(frozen=True)
 class Scratch:
@@ -85,6 +88,17 @@ class Scratch:
 def scratch_bytes(n_rows: int, n_heads: int, columns: int = 2) -> int:
     """Bytes on disk: two numbers (or more) for each row and head, in every generation that is kept."""
     return GENERATIONS * 8 * columns * n_rows * n_heads
+
+
+def files_bytes(rows: int, file_rows: int, row_bytes: int, depth: int, inner: int = 0) -> int:
+    """Bytes on disk of an array of so many rows, ``file_rows`` of them in a file.
+
+    Each file takes whole blocks of the file system, has an index of its ``inner`` chunks if it is a shard,
+    and lies in ``depth`` folders of its own.
+    """
+    index = 16 * inner + 4 if inner else 0
+    size = file_rows * row_bytes + index
+    return -(-rows // file_rows) * FILE_BLOCK * (-(-size // FILE_BLOCK) + depth)
 
 
 @contextmanager

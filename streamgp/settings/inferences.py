@@ -132,8 +132,9 @@ class Local:
     contain them, ``inference="fitc"`` excludes blocks from what "auto" may choose.
 
     Several classes are told apart one against the rest: each class has its own sites in the same blocks, all
-    share one kernel, and their probabilities are calibrated together. So C classes cost C times as much as
-    two; no joint likelihood is used, which was no better where it was tried.
+    share one kernel, which is judged for all classes jointly, and their probabilities are calibrated
+    together. So C classes cost C times as much as two; no joint likelihood is used for sites, which was no
+    better where it was tried.
 
     Parameters
     ----------

@@ -19,11 +19,11 @@ from streamgp.training.auto import CONSTANT, LINE, Candidate, Shape
 
 BLOCK_ROWS = 500
 BLOCK_SWEEPS = 12
-BLOCK_LEARNING, REAL_BLOCK_LEARNING = 1.5e11, 2.5e11
-"""Learning the kernel of local blocks, for each class against the rest, and for real targets."""
+BLOCK_LEARNING, REAL_BLOCK_LEARNING = 1.5e11, 4e11
+"""Learning the kernel of local blocks, for two classes (or a given kernel) and for real targets."""
 JUDGED_KERNELS = 60
 """Kernels that are judged, each with a few variances."""
-JUDGED_ROWS = 8000
+JUDGED_ROWS, MOST_JUDGED_INDUCING = 8000, 500
 MODE_EVALUATIONS = 80
 KERNEL_ENTRY = 64
 """What an entry of a kernel block costs beside its distance: an exponential."""
@@ -55,14 +55,22 @@ def multiply_adds(option: Candidate, shape: Shape) -> float:
         b = min(BLOCK_ROWS, n)
         sweeps = BLOCK_SWEEPS if shape.n_classes else 1
         learning = BLOCK_LEARNING if shape.n_classes else REAL_BLOCK_LEARNING
-        learning *= min(1.0, n / JUDGED_ROWS)
-        return functions * (learning + sweeps * n * (b * b + b * m + m * m)) + n * p * m
-    few, small = min(n, JUDGED_ROWS), min(m, 500)
+        learning *= functions * min(1.0, n / JUDGED_ROWS)
+        if functions > 1 and settings.kernel is None:
+            learning = _judging(JUDGED_KERNELS, n, p, m, functions)
+        return learning + functions * sweeps * n * (b * b + b * m + m * m) + n * p * m
     kernels = JUDGED_KERNELS if settings.kernel is None else 1
     if settings.multiclass == "joint":
-        learning = kernels * few * small * (p + small + MODE_EVALUATIONS * functions)
-        return learning + _mode(n, p, m, functions, parse_size(settings.memory_budget))
+        held = parse_size(settings.memory_budget)
+        return _judging(kernels, n, p, m, functions) + _mode(n, p, m, functions, held)
+    few, small = min(n, JUDGED_ROWS), min(m, MOST_JUDGED_INDUCING)
     return kernels * few * small * (p + small) + functions * SWEEPS * n * m * (p + m)
+
+
+def _judging(kernels: int, n: float, p: int, m: float, functions: int) -> float:
+    """Kernels judged by the modes of some rows."""
+    few, small = min(n, JUDGED_ROWS), min(m, MOST_JUDGED_INDUCING)
+    return kernels * few * small * (p + small + MODE_EVALUATIONS * functions)
 
 
 def _mode(n: float, p: int, m: float, functions: int, budget: int) -> float:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from streamgp.likelihoods import Softmax
 from streamgp.selection import FPASS, IVM, IVM2003, IVM2006, PASS, EvidenceGain, Kmeans, Random
 from streamgp.settings import ADF, EP, FITC, FitSettings, Inference, Local, Selection
 from streamgp.training.calibrate import (
@@ -89,6 +90,12 @@ def _by_blocks(choices: Choices) -> Recipe:
     return learn_local(choices.starts), learn_near(chooses_family=choices.starts is not None)
 
 
+def _by_judges_and_near_rows(choices: Choices) -> Recipe:
+    # The kernel that suits classes jointly suits each of them against the rest.
+    judges = judge_kernels(choices.starts, choices.default_kernel, Softmax())
+    return judges, learn_near(chooses_family=True)
+
+
 def _by_evidence_and_centres(choices: Choices) -> Recipe:
     # Active rows are chosen by the kernel that is learned in full.
     return (*_by_evidence(choices), refine_with_centres(choices.sizes))
@@ -116,7 +123,7 @@ BEFORE: dict[str, Compose] = dict.fromkeys(("constant", "hybrid", "exact"), _by_
 BEFORE_ACTIVE = BEFORE | {"evidence": _by_evidence_and_centres}
 BEFORE_MULTIWAY = BEFORE_ACTIVE | {"judged": _by_judges}
 BEFORE_INDUCING = BEFORE | {"evidence": _by_evidence, "passes": _by_evidence}
-BEFORE_BLOCKS = BEFORE_INDUCING | {"blocks": _by_blocks}
+BEFORE_BLOCKS = BEFORE_INDUCING | {"blocks": _by_blocks, "judged": _by_judges_and_near_rows}
 AFTER_INDUCING: dict[str, Compose] = {"evidence": _refine, "passes": _refine_by_all_rows}
 
 

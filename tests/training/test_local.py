@@ -27,6 +27,7 @@ from streamgp.likelihoods import Gaussian, Poisson, Probit, StudentT
 from streamgp.settings import Local, fit_settings
 from streamgp.training import group, plan
 from streamgp.training.fit_memory import plan_fit
+from streamgp.training.infer import local as infer_local
 from tests.reference import fitc_dense, kernels_dense, pic_dense
 
 JITTER64 = JITTER[np.dtype(np.float64)]
@@ -126,6 +127,42 @@ def test_any_blocks_are_those_of_the_dense_model(rows, make_store, likelihood, b
         found = snapshot.by_block(block, new)
         np.testing.assert_allclose(found.mean[:, 0], mean, atol=1e-6)
         np.testing.assert_allclose(found.variance[:, 0], variance, atol=1e-6)
+
+
+def hard_rows(X, y):
+    """By name: rows that leave a grouping little choice, and their classes."""
+    classes = (y > 0).astype(int)
+    crowd = np.concatenate([X[:80] / 1000.0, X[80:]])
+    return {
+        "duplicates": (np.repeat(X[:22], 4, axis=0), np.repeat(classes[:22], 4)),
+        "all rows identical": (np.ones_like(X), classes),
+        "one block far larger": (crowd, classes),
+        "blocks of one class": (X, (X[:, 0] > 0).astype(int)),
+        "a feature of zero variance": (np.column_stack([X, np.full(len(X), 7.0)]), classes),
+    }
+
+
+@pytest.mark.parametrize("case", hard_rows(np.zeros((90, 2)), np.zeros(90)))
+@pytest.mark.parametrize("real", [False, True], ids=["classes", "real"])
+def test_hard_rows_give_the_dense_model_too(rows, make_store, case, real):
+    X, classes = hard_rows(rows[0][:90], rows[1][:90])[case]
+    likelihood = Gaussian(0.1) if real else Probit(0.1)
+    stored = classes - 0.3 + X[:, 0] if real else classes
+    targets = (stored - stored.mean()) / stored.std() if real else 2.0 * classes - 1.0
+    settings = {**PLAIN, "likelihood": likelihood, "inference": Local(30, neighbours=1, **TIGHT)}
+    model = streamgp.fit_stream(make_store(X, stored, chunk_rows=40), n_active=12, **settings)
+    snapshot, inducing = model.model_.snapshot, X[model.active_rows_]
+    blocks, heads = blocks_of(model, len(X))
+    wanted = dense(X, targets, inducing, blocks, likelihood)
+    assert max(map(len, heads)) <= 45
+    [told] = [entry for entry in model.history_ if entry["stage"] == "infer: local"][-1:]
+    assert told["log_evidence"] == pytest.approx(wanted.evidence, rel=1e-7, abs=1e-5)
+    for block, numbers in enumerate(heads):
+        found = snapshot.store.read("sites", int(snapshot.table.starts[block]), len(numbers))
+        np.testing.assert_allclose(found[:, 0, 0], wanted.precision[numbers], atol=1e-6)
+        np.testing.assert_allclose(found[:, 0, 1], wanted.precision_mean[numbers], atol=1e-6)
+    said = model.predict(X, return_std=True) if real else [model.predict_proba(X)]
+    assert all(np.isfinite(one).all() for one in said)
 
 
 def test_blocks_of_one_row_are_fitc_and_one_block_is_the_exact_process(rows):
@@ -445,16 +482,38 @@ def test_several_classes_share_their_blocks(rows, monkeypatch):
     assert snapshot.local_snapshot_bytes(*shape, 100) == snapshot.local_snapshot_bytes(*shape, 26)
 
 
-def test_the_plan_knows_the_disk_that_blocks_take(rows):
-    X, y = (np.concatenate([part] * 20) for part in rows)
-    X = X + 0.01 * np.random.default_rng(0).standard_normal(X.shape)
-    model = StreamGPRegressor(5, **PLAIN, inference=Local(100), likelihood=Gaussian(0.1)).fit(X, y)
+def disk_bytes(folder):
+    """What a file system of blocks of 4 KiB takes for files and folders."""
+    entries = [path for path in folder.rglob("*") if path.name != "LOCK"]
+    return sum(4096 * (-(-path.stat().st_size // 4096) if path.is_file() else 1) for path in entries)
+
+
+@pytest.mark.parametrize(("n_features", "n_active"), [(2, 5), (2, 60), (40, 5)])
+def test_the_plan_knows_the_disk_that_blocks_take(n_features, n_active, tmp_path, monkeypatch):
+    """Narrow rows take most of it when sites are written, wide ones while they are on their way to blocks."""
+    generator, taken = np.random.default_rng(0), {"grouped": 0, "swept": 0}
+    X = generator.standard_normal((12_000, n_features))
+    y = (X[:, 0] > 0).astype(int)
+
+    def looked_at(name, step):
+        def work(*arguments):
+            before = disk_bytes(tmp_path) if name == "grouped" else 0
+            found = step(*arguments)
+            taken[name] = max(taken[name], before or disk_bytes(tmp_path))
+            return found
+
+        return work
+
+    monkeypatch.setattr(group, "_remove_at_once", looked_at("grouped", group._remove_at_once))
+    monkeypatch.setattr(infer_local, "write_final_sites", looked_at("swept", infer_local.write_final_sites))
+    settings = {**PLAIN, "kernel": RBF(4.0, 1.0 + 0.2 * n_features), "inference": Local(100)}
+    model = StreamGPClassifier(n_active, **settings, scratch=tmp_path).fit(X, y)
     table = model.model_.snapshot.table
-    settings = fit_settings(model.get_params(deep=False), 0)
-    demand = plan_fit(open_rows((X, y)), settings).demand
-    assert table.group_rows == demand.group_rows
-    places = table.n_groups * table.group_rows
-    assert abs(demand.n_places / places - 1.0) < 0.15
+    plan = plan_fit(open_rows((X, y)), fit_settings(model.get_params(deep=False), 0))
+    assert table.group_rows == plan.demand.group_rows
+    assert abs(plan.demand.n_places / (table.n_groups * table.group_rows) - 1.0) < 0.15
+    assert plan.scratch_bytes == pytest.approx(max(taken.values()), rel=0.1)
+    assert (taken["grouped"] > taken["swept"]) == (n_features == 40)
     tight = {**model.get_params(deep=False), "inference": Local(), "memory_budget": "60MiB"}
     assert plan_fit(open_rows((X, y)), fit_settings(tight, 0)).block_sizes.target < 500
 

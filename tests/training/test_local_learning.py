@@ -8,12 +8,12 @@ from scipy.special import ndtri
 
 from streamgp import StreamGPClassifier, StreamGPRegressor
 from streamgp.data import open_rows
-from streamgp.kernels import RBF, Matern32, Matern52
+from streamgp.kernels import RBF, Matern12, Matern32, Matern52
 from streamgp.likelihoods import Gaussian, Logit, Probit
 from streamgp.settings import fit_settings
 from streamgp.training.fit import begin
 from streamgp.training.learn import local
-from streamgp.training.learn.local import Courses, learn_local
+from streamgp.training.learn.local import Courses, Trial, _finalists, learn_local
 from streamgp.training.learn.local_climb import Learned, score
 from streamgp.training.learn.local_rows import (
     Course,
@@ -72,7 +72,7 @@ def test_noise_and_the_order_of_lengthscales_are_those_of_the_teacher():
     names = [name for name, _ in entry["tried"]]
     assert names[:4] == ["Matern52", "Matern32", "RBF", "Matern12"]
     assert names[4].endswith(", one lengthscale")
-    assert len(entry["taught"]) == 2
+    assert {name for name, _ in entry["taught"]} == {"Matern52", "Matern32", "RBF", "Matern12"}
     assert isinstance(draft.kernel, RBF | Matern52)
 
 
@@ -84,6 +84,20 @@ def test_a_rough_function_gets_a_rough_kernel():
     y[order] = np.cumsum(steps)
     draft, _ = learn(X, y)
     assert type(draft.kernel).__name__ in ("Matern12", "Matern32")
+
+
+def test_no_family_that_is_near_the_best_is_lost_by_a_short_trial():
+    def trials(likelihood, **scores):
+        kinds = {"rbf": RBF, "five": Matern52, "three": Matern32, "one": Matern12}
+        learned = {name: Learned(kinds[name](1.0, 1.0), (likelihood,)) for name in scores}
+        return [Trial(learned[name], score) for name, score in scores.items()]
+
+    tried = trials(Gaussian(0.1), rbf=-0.3, five=-0.2, one=-0.45, three=-0.6)
+    again = tried[1]._replace(score=-0.21)
+    assert _finalists([again, *tried]) == [tried[place].learned for place in (1, 0, 2)]
+    assert _finalists(trials(Probit(), rbf=-0.3, five=-0.2))[0].kernel == Matern52(1.0, 1.0)
+    assert len(_finalists(trials(Probit(), rbf=-0.3, five=-0.2))) == 1
+    assert _finalists([]) == []
 
 
 def test_families_are_judged_as_the_model_will_be_calibrated():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from streamgp.estimators.parameters import StreamGPParameters
+from streamgp.kernels import RBF
 from streamgp.likelihoods import Poisson
 from streamgp.settings import FITC, PASS, fit_settings
 from streamgp.training.choices import Traits
@@ -86,6 +87,16 @@ RECIPES = [
     (
         "real targets",
         {"inference": "local"},
+        "learn: local -> learn: near rows -> select: kmeans -> group: blocks -> infer: local -> calibrate",
+    ),
+    (
+        "three classes",
+        {"inference": "local"},
+        "learn: judged -> learn: near rows -> select: kmeans -> group: blocks -> infer: local -> calibrate",
+    ),
+    (
+        "three classes",
+        {"inference": "local", "kernel": RBF(1.0, 1.0)},
         "learn: local -> learn: near rows -> select: kmeans -> group: blocks -> infer: local -> calibrate",
     ),
     (

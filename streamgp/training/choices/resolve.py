@@ -108,7 +108,8 @@ def _learning(settings: FitSettings, traits: Traits, learn_inducing: bool, updat
         return settings.learning or "none"
     few, classes = traits.has_few_features, traits.is_classification
     if isinstance(settings.inference, Local):
-        return "blocks"
+        # A given kernel is learned by the blocks' own criterion; judges would choose its variance alone.
+        return "judged" if traits.n_heads > 1 and settings.kernel is None else "blocks"
     if settings.inference.sees_all_rows:
         known = "constant" if update_every is None else "along"
         return "evidence" if not classes or learn_inducing or few else known

@@ -5,8 +5,9 @@ criterion of near rows alone switches off what is constant within a block and fo
 do not have; one of far rows alone calls noise what only near rows explain.
 Real targets: half the left-one-out density of neighbourhoods, half the exact evidence of random rows.
 Classes, and all likelihoods but the Gaussian: the EP evidence of neighbourhoods and of sets of random rows.
-Short trials choose the family, and the winner is learned on more rows; where there are classes, a regression
-on labels gives the first lengthscales. Measurements: docs/decisions.md.
+Short trials choose families, and what wins is learned on more rows; where there are classes, a regression on
+labels gives the first lengthscales. Several classes come here with a given kernel only: without one, judges
+choose it for all classes jointly. Measurements: docs/decisions.md.
 """
 
 from __future__ import annotations
@@ -42,6 +43,10 @@ from streamgp.training.stage import Draft, Stage, once
 from streamgp.training.starts import Starts
 
 START_ROWS = 400
+FAR_BEHIND = 0.3
+"""Nats a row by which a family loses its trial for good: trials have been wrong by 0.18."""
+JURIES = 2
+"""Sets of neighbourhoods that judge what a whole course has led to, each as large as what it learned from."""
 
 
 class Courses(NamedTuple):
@@ -135,25 +140,30 @@ def _tried(
 
 
 def _finalists(tried: list[Trial]) -> list[Learned]:
-    """What is learned on more rows: the best, and where targets are real the next best of another family.
+    """What is learned on more rows: the best, and where targets are real the best of each family.
 
-    Half of the sample in few neighbourhoods does not tell how rough a function is between near rows.
+    Half of the sample in few neighbourhoods does not tell how rough a function is between near rows: only
+    families that are far behind are left out.
     """
     ranked = sorted(tried, key=lambda trial: -trial.score)
     if not ranked or not is_gaussian(ranked[0].learned.likelihoods):
         return [trial.learned for trial in ranked[:1]]
-    others = [one for one in ranked if type(one.learned.kernel) is not type(ranked[0].learned.kernel)]
-    return [trial.learned for trial in (ranked[0], *others[:1])]
+    families: dict[type[Kernel], Learned] = {}
+    for trial in ranked:
+        if trial.score > ranked[0].score - FAR_BEHIND:
+            families.setdefault(type(trial.learned.kernel), trial.learned)
+    return list(families.values())
 
 
 def _taught(problem: Problem, order: IntArray, course: Course, learned: Learned) -> Trial:
-    """The whole course, judged by neighbourhoods of other rows in the metric that it has led to."""
+    """The whole course, judged by juries of other neighbourhoods in the metric that it has led to."""
     learned = learn_from(problem, make_lesson(problem, order, course, learned.kernel), course.steps, learned)
     if not is_gaussian(learned.likelihoods):
         return Trial(learned, 0.0)
     # The first rows of the order are the centres that teach: now others come first.
-    judges = make_lesson(problem, np.roll(order, -course.near), course, learned.kernel)
-    return Trial(learned, score(problem, judges, learned))
+    orders = (np.roll(order, -course.near * number) for number in range(1, JURIES + 1))
+    juries = (make_lesson(problem, one, course, learned.kernel) for one in orders)
+    return Trial(learned, float(np.mean([score(problem, jury, learned) for jury in juries])))
 
 
 def _best(tried: list[Trial]) -> Trial:

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 
 from streamgp.budget import format_size
 from streamgp.inference.local.heads import COLUMNS
-from streamgp.passes.block_store import block_store_bytes
-from streamgp.passes.scratch import scratch_bytes
+from streamgp.passes.block_store import block_sites_bytes, block_store_bytes
+from streamgp.passes.regroup import runs_bytes
+from streamgp.passes.scratch import GENERATIONS, files_bytes, scratch_bytes
 from streamgp.selection.grouping import Sizes
 from streamgp.training.plan.demand import Demand
 from streamgp.training.plan.sizes import (
@@ -113,14 +114,14 @@ class MemoryPlan:
             if demand.joint_classes:
                 with_sites = demand.joint_classes if demand.joint_spread else 0
             return scratch_bytes(demand.rows.n_rows, with_sites, self.site_columns)
-        places = demand.n_places
-        blocks = block_store_bytes(
-            places, demand.rows.n_features, demand.rows.features.dtype.itemsize, demand.n_heads
-        )
-        return blocks + max(
-            scratch_bytes(places, demand.n_heads, COLUMNS),
-            demand.rows.n_rows * (demand.rows.feature_bytes() + 48),
-        )
+        groups = demand.n_places, demand.group_rows
+        shape = demand.rows.n_features, demand.rows.features.dtype.itemsize
+        sizes = self.block_sizes.target, self.span_rows
+        centres, spans = (-(-demand.rows.n_rows // size) for size in sizes)
+        final = block_sites_bytes(*groups, demand.n_heads)
+        swept = GENERATIONS * files_bytes(*groups, 8 * COLUMNS * demand.n_heads, 2)
+        runs = runs_bytes(demand.rows.n_rows, spans, centres, *shape)
+        return block_store_bytes(*groups, *shape) + max(final + swept, runs)
 
     @property
     def total_bytes(self) -> int:
