@@ -32,7 +32,7 @@ MOST_TASKS = 1024
 So neither the scheduler nor whoever merges the results of tasks has more to do for a larger store.
 """
 MOST_MERGED = 64
-"""Results that meet in one place: more than these are merged in groups of consecutive ones before, on workers."""
+"""Results that meet in one place: more than these are merged in groups of consecutive ones before."""
 
 
 @dataclass(frozen=True)

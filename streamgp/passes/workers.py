@@ -199,6 +199,6 @@ def _call(function: Callable[..., T], common: Common, *item: Any) -> T:
 
 
 def _merge(common: Common, earlier: T, later: T) -> T:
-    """Merges may add to ``earlier`` in place; on a worker it is the result of a task, which may be asked for."""
+    """A merge may add to ``earlier`` in place, but here it is a task's result, which may be asked for."""
     merged: T = common.merge(deepcopy(earlier), later)
     return merged

@@ -126,7 +126,9 @@ class WhereMerged(Visitor[tuple]):
 
 
 @pytest.mark.parametrize(("spans", "most"), [(7, 64), (50, 5), (53, 5), (64, 1)])
-def test_results_are_merged_in_a_fixed_tree_and_few_of_them_by_the_client(generator, monkeypatch, spans, most):
+def test_results_are_merged_in_a_fixed_tree_and_few_of_them_by_the_client(
+    generator, monkeypatch, spans, most
+):
     monkeypatch.setattr(run, "MOST_MERGED", most)
     X = np.exp(20 * generator.standard_normal((spans, 1)))
     rows, visitor = open_rows(X, y=None).cut(1), WhereMerged(threading.get_ident())

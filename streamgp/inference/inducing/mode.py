@@ -37,7 +37,7 @@ from streamgp.numerics.projection import weighted_moments
 CORRECTIONS = 20
 """Pairs that L-BFGS remembers."""
 TILE_BYTES, FEWEST_TILE_ROWS = 2 * 2**20, 64
-"""Of the kernel block of a pass: caches hold it, and its memory is not asked for anew by each block of rows."""
+"""Of the kernel block of a pass: caches hold it, and no block of rows asks for its memory anew."""
 
 
 @dataclass(frozen=True, eq=False)

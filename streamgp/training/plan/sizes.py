@@ -78,7 +78,7 @@ def pass_model_bytes(demand: Demand) -> int:
 
 
 def _group_bytes(demand: Demand) -> int:
-    """The sums of a group of tasks, which are merged before they meet the total where there are many tasks."""
+    """The sums of a group of tasks, which meet before they join the total where there are many tasks."""
     tasks = demand.rows.n_rows // max(demand.rows.features.chunk_rows, ROWS_PER_BLOCK[-1])
     return demand.n_at_once * 8 * demand.n_active**2 if tasks > MOST_MERGED else 0
 
