@@ -23,7 +23,7 @@ MOST_PARTS = 512
 FEWEST_PARTS = 32
 """Parts of a store with which it pays to let each of them make a step."""
 TASKS_PER_PART = 16
-"""Tasks of a part, where chunks are small enough: a step waits for the last one, so few keep cores waiting."""
+"""Tasks of a part, where chunks are small enough: a step waits for the last one, so few leave cores idle."""
 LENGTH = 0.2
 """Of a step in the first pass, relative to the one that would lead to the mode if the sample knew all."""
 CHECKS = 16
