@@ -62,7 +62,7 @@ SMOKE = {
     "benchmarks.peers": "--synthetic --sets usps4 uci_kin40k --methods LightGBM SVM --rows 100",
     "benchmarks.peers.default": "--synthetic --sets uci_kin40k",
     "benchmarks.peers.reliability": "--synthetic --set usps4 --methods SVM --rows 100",
-    "benchmarks.scale.headline": "--synthetic --rows 500 --active 10 --peers --no-cap",
+    "benchmarks.scale.headline": "--synthetic --rows 500 --active 10 --no-cap --methods streamgp nystroem",
     "benchmarks.scale.headline_flights": "--synthetic --rows 600 --splits last --methods inducing --active 9",
     "benchmarks.scale.headline_teacher": "--rows 1000 --active 20 --test-rows 500 --no-cap",
     "benchmarks.scale.ingest": "--rows 3000 --shuffle",

@@ -18,6 +18,7 @@ import tempfile
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import zarr
@@ -26,6 +27,7 @@ from benchmarks.harness import Options, Row, Rows, Script, defaults, in_own_proc
 from benchmarks.limits.machine import CORES, best_seconds, exp_rate, gemm_rate
 from streamgp import StreamGPClassifier
 from streamgp.budget import parse_size
+from streamgp.data import Rows as StoredRows
 from streamgp.data import open_rows
 from streamgp.kernels import RBF
 from streamgp.passes import Block, PassSettings, Reading, Visitor, run_pass
@@ -80,6 +82,37 @@ def small_fit(options: Options) -> StreamGPClassifier:
     ).fit(inputs, inputs[:, 0] > 0)
 
 
+class Rates(NamedTuple):
+    """Flops of float32 products and exponentials a second, of all cores together."""
+
+    flops: float
+    exps: float
+
+
+class ReadingTime(NamedTuple):
+    """Seconds of a pass that does nothing but read, and those of its cores."""
+
+    wall: float
+    cpu: float
+
+
+def bare_reading(rows: StoredRows, repeats: int) -> ReadingTime:
+    """Of all spans, read once before."""
+    settings = PassSettings(ROWS_PER_BLOCK, CORES)
+    run_pass(rows, READ, settings)
+    cpu_before = time.process_time()
+    wall = best_seconds(lambda: run_pass(rows, READ, settings), repeats)
+    return ReadingTime(wall, (time.process_time() - cpu_before) / (repeats + 1))
+
+
+def limit_seconds(rows: StoredRows, active: int, reading: ReadingTime, rates: Rates) -> float:
+    """The limit of a pass of marginals, see the head of this module."""
+    n, p, d = rows.n_rows, rows.n_features, active
+    arithmetic = n * ((2 * p * d + 2 * d * d) / rates.flops + d / rates.exps)
+    wait = max(0.0, reading.wall - reading.cpu / CORES)
+    return max(wait, reading.cpu / CORES + arithmetic)
+
+
 def throughput(path: Path, options: Options) -> Row:
     """Times of reading, of the pass, and of its arithmetic alone."""
     model = small_fit(options)
@@ -92,17 +125,11 @@ def throughput(path: Path, options: Options) -> Row:
         own = replace(settings, tasks_in_flight=threads)
         return run_pass(rows, MARGINALS, own, reading=reading, snapshot=snapshot)
 
-    run_pass(rows, READ, settings)
-    cpu_before = time.process_time()
-    read_wall = best_seconds(lambda: run_pass(rows, READ, settings), options.repeats)
-    read_cpu = (time.process_time() - cpu_before) / (options.repeats + 1)
-    flops, exps = gemm_rate(np.float32, options.repeats), exp_rate(options.repeats)
+    reading_alone = bare_reading(rows, options.repeats)
+    rates = Rates(gemm_rate(np.float32, options.repeats), exp_rate(options.repeats))
     seconds = best_seconds(lambda: marginals(CORES), options.repeats)
     alone = best_seconds(lambda: marginals(1), 1)
-    n, p, d = rows.n_rows, options.features, options.active
-    arithmetic = n * ((2 * p * d + 2 * d * d) / flops + d / exps)  # on all cores
-    wait = max(0.0, read_wall - read_cpu / CORES)
-    limit = max(wait, read_cpu / CORES + arithmetic)
+    limit = limit_seconds(rows, options.active, reading_alone, rates)
     return {
         "seconds": round(seconds, 3),
         "limit": round(limit, 3),
@@ -110,10 +137,10 @@ def throughput(path: Path, options: Options) -> Row:
         "one_thread_seconds": round(alone, 3),
         "thread_speedup": round(alone / seconds, 2),
         "threads": settings.tasks_in_flight,
-        "gemm_gflops": round(flops / 1e9, 1),
-        "exp_gps": round(exps / 1e9, 2),
-        "read_wall": round(read_wall, 3),
-        "read_cpu": round(read_cpu, 3),
+        "gemm_gflops": round(rates.flops / 1e9, 1),
+        "exp_gps": round(rates.exps / 1e9, 2),
+        "read_wall": round(reading_alone.wall, 3),
+        "read_cpu": round(reading_alone.cpu, 3),
         "rows_per_block": settings.rows_per_block,
         "span_rows": rows.span_rows,
     }

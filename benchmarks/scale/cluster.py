@@ -38,6 +38,7 @@ from streamgp.passes import Block, PassSettings, Reading, Visitor, run_pass
 from streamgp.passes.progress import Progress
 from streamgp.passes.run import MOST_TASKS
 from streamgp.settings import FITC
+from streamgp.training.plan.divide import SPAN_BYTES
 
 WORKER_MEMORY = "1GiB"
 MANY = 64
@@ -61,10 +62,13 @@ class Moments(Visitor[float]):
 
 
 def a_pass(path: Any, options: Options, span_rows: int | None = None) -> Callable[..., float]:
-    """A pass of marginals over a store, as a function of the number of threads, or of a client."""
+    """A pass of marginals over a store, as a function of the number of threads, or of a client.
+
+    Spans are those of a plan that has room, unless they are given.
+    """
     model = small_fit(options)
     snapshot, stored = model.model_.snapshot, open_rows(path, y=None)
-    rows = stored.cut(span_rows or stored.features.chunk_rows)
+    rows = stored.cut(span_rows or SPAN_BYTES // stored.row_bytes())
     reading = Reading(model.model_.standardizer, None, snapshot.dtype)
 
     def run(threads: int, client: Any = None, ahead: int = 0) -> float:
@@ -245,16 +249,16 @@ def latency(folder: Path, options: Options) -> Rows:
     """A store that delays every read by about what computing with a chunk takes, and by a third of that."""
     path = folder / "slow.zarr"
     write_features(path, options.rows, options)
-    computing_pass = a_pass(path, options)
+    chunk_rows = open_rows(path, y=None).features.chunk_rows
+    computing_pass = a_pass(path, options, chunk_rows)
     computing = best_seconds(lambda: computing_pass(CORES, None, CORES), options.repeats)
-    chunks = open_rows(path, y=None).cut(open_rows(path, y=None).features.chunk_rows).n_spans
+    chunks = open_rows(path, y=None).cut(chunk_rows).n_spans
     for share in (1.0, 1 / 3):
         delay = share * computing * CORES / chunks
         slow = LatencyStore(LocalStore(path), get_latency=delay)
-        rows = open_rows(slow, y=None)
-        rows = rows.cut(rows.features.chunk_rows)
+        rows = open_rows(slow, y=None).cut(chunk_rows)
         waiting = best_seconds(lambda rows=rows: run_pass(rows, READ, PassSettings(ROWS_PER_BLOCK, CORES)), 1)
-        run = a_pass(slow, options)
+        run = a_pass(slow, options, chunk_rows)
         without = best_seconds(lambda run=run: run(CORES), options.repeats)
         seconds = best_seconds(lambda run=run: run(CORES, None, CORES), options.repeats)
         yield {

@@ -2,13 +2,13 @@
 
     python -m benchmarks.scale.headline --rows 600000
     python -m benchmarks.scale.headline --rows 8100000 --folder scratch
-    python -m benchmarks.scale.headline --rows 8100000 60000 --peers --folder scratch
+    python -m benchmarks.scale.headline --rows 60000 600000 --methods nystroem --folder scratch
 
 Stores of ``benchmarks.scale.make_digits``; the first 60,000 rows are MNIST's own. Every fit is in a process
 of its own, after a tiny one that compiles, and from there on the process may use ``--memory-budget`` and an
 eighth of it (threads, readers) beyond what it had: more is refused by the system (RLIMIT_DATA).
-``bytes_read`` are those of stored chunks, from the file system or its cache. ``--peers``: Nystroem features
-of as many points, the better of two widths by 5000 rows held out, and SGDClassifier, streamed over the same
+``bytes_read`` are those of stored chunks, from the file system or its cache. ``nystroem``: features of
+as many points, the better of two widths by 5000 rows held out, and SGDClassifier, streamed over the same
 store in ``--epochs`` epochs.
 """
 
@@ -166,7 +166,7 @@ def _epoch(
         sgd.partial_fit(block[mixed], y[begin:end][mixed], classes)
 
 
-METHODS = {"streamgp": ours, "Nystroem + SGD": nystroem}
+METHODS = {"streamgp": ours, "nystroem": nystroem}
 
 
 def rows(options: Options) -> Rows:
@@ -177,7 +177,7 @@ def rows(options: Options) -> Rows:
             if options.store is None:
                 write_digits(store, arrays["X_train"], arrays["y_train"], n_rows)
             made = {"make_seconds": round(time.perf_counter() - begun, 1)}
-            for method in ("streamgp", *(["Nystroem + SGD"] if options.peers else [])):
+            for method in options.methods:
                 place = store if options.store is None else Path(options.store)
                 stored = zarr.open_group(place, mode="r")["X"]
                 shape = {"rows": stored.shape[0], "features": stored.shape[1], "active": options.active}
@@ -191,7 +191,7 @@ OPTIONS = (
     option("--folder", None, "where the stores are written"),
     option("--no-cap", False, "no limit of the system to the memory of a fit"),
     option("--store", None, "a store of make_digits that is there already, in the place of --rows"),
-    option("--peers", False, "Nystroem features and SGD too, streamed over the same store"),
+    option("--methods", ["streamgp"], "which of them", choices=list(METHODS)),
     *defaults(rows=[8_100_000], active=4000, memory_budget="2GiB", epochs=2, seed=0),
 )
 SCRIPT = Script("headline", __doc__, rows, OPTIONS)

@@ -16,15 +16,57 @@ candidates to b active rows |J| (2 p b + b²) flops; learning and calibration ar
 
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from benchmarks.harness import Options, Row, Rows, Script, Stores, defaults, in_own_process, measured, option
-from benchmarks.limits.machine import gemm_rate
+from benchmarks.limits.machine import exp_rate, gemm_rate
+from benchmarks.limits.pass_throughput import Rates, bare_reading, limit_seconds
 from streamgp import StreamGPClassifier
-from streamgp.data import synthetic
+from streamgp.data import open_rows, synthetic
+from streamgp.passes.progress import Progress
+
+REFRESH = "candidates at"
+"""How the label of a pass begins that finds candidates."""
+
+
+class Passes(Progress):
+    """Remembers how long each pass took, by its label."""
+
+    def __init__(self) -> None:
+        super().__init__(False)
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def passing(self, rows: int, label: str) -> Iterator[Callable[[int], None]]:
+        """As of any pass."""
+        before = self.pass_seconds
+        with super().passing(rows, label) as advance:
+            yield advance
+        self.seconds[label] = self.pass_seconds - before
+
+
+def refreshes(passes: Passes, store: Path) -> Row:
+    """Passes that find candidates, beside their limits."""
+    rows = open_rows(store)
+    rows = rows.cut(rows.features.chunk_rows)
+    found = {
+        int(label.split()[-1]): took for label, took in passes.seconds.items() if label.startswith(REFRESH)
+    }
+    if not found:
+        return {"refreshes": [], "refresh_share": None}
+    reading, rates = bare_reading(rows, 1), Rates(gemm_rate(np.float32), exp_rate())
+    limits = {active: limit_seconds(rows, active, reading, rates) for active in found}
+    return {
+        "refreshes": [
+            [active, round(seconds, 2), round(limits[active] / seconds, 3)]
+            for active, seconds in found.items()
+        ],
+        "refresh_share": round(sum(limits.values()) / sum(found.values()), 3),
+    }
 
 
 def blas_seconds(model: StreamGPClassifier, n_rows: int) -> float:
@@ -40,6 +82,7 @@ def blas_seconds(model: StreamGPClassifier, n_rows: int) -> float:
 
 def fit_row(stores: Stores, n_active: int, options: Options) -> Row:
     """In a process of its own: one fit, and its scores on new rows."""
+    passes = Passes()
     model = StreamGPClassifier(
         n_active,
         learn_hyperparameters=options.learn,
@@ -47,12 +90,14 @@ def fit_row(stores: Stores, n_active: int, options: Options) -> Row:
         memory_budget=options.memory_budget,
         random_state=0,
         selection="ivm",
+        progress=passes,
     )
     row = measured(model, stores)
     return {
         **row,
         "memory_budget": options.memory_budget,
         "blas_share": round(blas_seconds(model, row["rows"]) / row["seconds"], 3),
+        **refreshes(passes, stores.train),
         "precision": str(model.model_.snapshot.dtype),
         "stages": [[entry["stage"], round(entry["seconds"], 2)] for entry in model.history_],
     }

@@ -134,7 +134,12 @@ class Teacher:
 
 
 def write_teacher(
-    path: str | os.PathLike[str], teacher: Teacher, n_rows: int, first_row: int = 0, workers: int = 2
+    path: str | os.PathLike[str],
+    teacher: Teacher,
+    n_rows: int,
+    first_row: int = 0,
+    workers: int = 2,
+    chunk_rows: int = CHUNK_ROWS,
 ) -> dict[str, float]:
     """Write ``X`` (float32) and ``y``, chunk by chunk, those that are there already not again.
 
@@ -144,7 +149,7 @@ def write_teacher(
     made = json.dumps({**asdict(teacher), "rows": n_rows, "first_row": first_row})
     if group.attrs.setdefault(TEACHER, made) != made:
         raise ValueError(f"{os.fspath(path)!r} is of another teacher: {group.attrs[TEACHER]}; remove it")
-    chunk = min(CHUNK_ROWS, n_rows)
+    chunk = min(chunk_rows, n_rows)
     starts = range(0, n_rows, chunk)
     kind = "int8" if teacher.classes else "float32"
     X, y, expected = (
@@ -194,13 +199,19 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, default=100_000)
     parser.add_argument("--first-row", type=int, default=0, help="number of the first row")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--chunk-rows", type=int, default=CHUNK_ROWS, help="rows of a chunk of the store")
     names = list(_options(parser))
     options = parser.parse_args(arguments)
     values = {name: getattr(options, name) for name in names}
     if options.period == 1:
         values["period"] = options.rows
     found = write_teacher(
-        options.out, Teacher(**values), options.rows, options.first_row, workers=options.workers
+        options.out,
+        Teacher(**values),
+        options.rows,
+        options.first_row,
+        options.workers,
+        options.chunk_rows,
     )
     print(json.dumps(found))
 

@@ -31,6 +31,8 @@ MOST_TASKS = 1024
 
 So neither the scheduler nor whoever merges the results of tasks has more to do for a larger store.
 """
+MOST_MERGED = 64
+"""Results that meet in one place: more than these are merged in groups of consecutive ones before."""
 
 
 @dataclass(frozen=True)
@@ -123,17 +125,17 @@ def run_tasks(
     return_large_allocations()
     with Progress.of(settings.progress).passing(sum(lengths), label) as advance:
         steps = iter(lengths)
-        fold = _folder(settings, lambda: advance(next(steps)))
+        fold = _folder(settings, -(-len(lengths) // MOST_MERGED), lambda: advance(next(steps)))
         return fold(function, shared, items, merge)
 
 
-def _folder(settings: PassSettings, advance: Callable[[], object]) -> Fold:
+def _folder(settings: PassSettings, group: int, advance: Callable[[], object]) -> Fold:
     client = find_client(settings.client)
     if client is None:
-        return Threads(settings.tasks_in_flight, advance)
+        return Threads(settings.tasks_in_flight, advance, group=group)
     from streamgp.passes.workers import Cluster  # only here: importing distributed takes half a second
 
-    return Cluster(client, settings.tasks_in_flight, advance)
+    return Cluster(client, settings.tasks_in_flight, advance, group)
 
 
 def find_client(client: Any) -> Any:

@@ -7,6 +7,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
@@ -54,16 +55,26 @@ class WorkerSetup(WorkerPlugin):  # type: ignore[misc]
         lift(self._limit)
 
 
+@dataclass(frozen=True, eq=False)
+class Common:
+    """What all tasks of a pass share, and how their results are merged: shipped as one value."""
+
+    shared: Any
+    merge: Callable[[Any, Any], Any]
+
+
 @dataclass(frozen=True)
 class Cluster:
     """A ``distributed`` client: one task per item, a bounded number of them in flight.
 
-    ``tasks_per_worker`` is what the memory budget allows in one process.
+    ``tasks_per_worker`` is what the memory budget allows in one process. Results of ``group`` consecutive
+    tasks are merged on the workers, one after the other as they come, and only their sum travels here.
     """
 
     client: Any
     tasks_per_worker: int
     advance: Advance
+    group: int = 1
 
     def __call__(
         self,
@@ -72,7 +83,7 @@ class Cluster:
         items: Iterable[tuple[Any, ...]],
         merge: Callable[[T, T], T],
     ) -> T:
-        """Fold on the workers; partial results are merged here, in order."""
+        """Fold on the workers; sums of groups are merged here, in order."""
         try:
             return self._folded(function, shared, items, merge)
         except _LOST as error:
@@ -90,20 +101,27 @@ class Cluster:
         merge: Callable[[T, T], T],
     ) -> T:
         self._set_up_workers()
-        common = self._ship_once(shared)
+        common = self._ship_once(Common(shared, merge))
         queue, flight, window, counted = iter(items), deque[Any](), self._window(), time.monotonic()
         merged: list[T] = []
+        chain, links = None, 0
         try:
             while True:
                 if time.monotonic() - counted > _SECONDS_BETWEEN_COUNTS:
                     window, counted = self._window(), time.monotonic()
                 for item in islice(queue, max(0, window - len(flight))):
                     pieces = [self.client.compute(p) if is_dask_collection(p) else p for p in item]
-                    flight.append(self.client.submit(function, common, *pieces, pure=False))
+                    flight.append(self.client.submit(_call, function, common, *pieces, pure=False))
                 if not flight:
                     return merged[0]
-                part = self._awaited(flight.popleft())
-                merged = [merge(total, part) for total in merged] or [part]
+                self._wait(flight[0])
+                part = flight.popleft()
+                chain = part if chain is None else self.client.submit(_merge, common, chain, part, pure=False)
+                links += 1
+                if links == self.group or not flight:
+                    found = self._awaited(chain)
+                    merged = [merge(total, found) for total in merged] or [found]
+                    chain, links = None, 0
                 self.advance()
         except Exception:
             for future in flight:  # nothing may still be writing when the error is told
@@ -113,10 +131,15 @@ class Cluster:
             self.client.cancel([*flight, common])
 
     def _awaited(self, future: Any) -> Any:
-        """The result of a task, however long it takes; where no worker is left to do it, that is told."""
+        """The result of a task, however long it takes."""
+        self._wait(future)
+        return future.result()
+
+    def _wait(self, future: Any) -> None:
+        """Until the task is done, its result left where it is; where no worker can do it, that is told."""
         while not future.done():
             try:
-                return future.result(timeout=_SECONDS_OF_PATIENCE)
+                future.exception(timeout=_SECONDS_OF_PATIENCE)
             except TimeoutError:
                 if not future.done() and not self.client.nthreads():
                     warnings.warn(
@@ -126,7 +149,8 @@ class Cluster:
                         ClusterWarning,
                         stacklevel=2,
                     )
-        return future.result()
+        if future.status != "finished":
+            future.result()  # raises
 
     def _set_up_workers(self) -> None:
         """Have the scheduler set up its workers, unless it did so before.
@@ -168,3 +192,13 @@ class Cluster:
 
 def _identity(value: T) -> T:
     return value
+
+
+def _call(function: Callable[..., T], common: Common, *item: Any) -> T:
+    return function(common.shared, *item)
+
+
+def _merge(common: Common, earlier: T, later: T) -> T:
+    """A merge may add to ``earlier`` in place, but here it is a task's result, which may be asked for."""
+    merged: T = common.merge(deepcopy(earlier), later)
+    return merged

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from streamgp.data import open_rows
-from streamgp.passes import Block, PassSettings, Visitor, run_pass, workers
+from streamgp.passes import Block, PassSettings, Visitor, run, run_pass, workers
 
 HERE: dict = {}
 """What tasks of workers that are threads of this process see: events, and the scheduler."""
@@ -107,5 +107,70 @@ def test_the_scheduler_knows_no_more_tasks_of_a_larger_store(spans):
     with cluster_of(2) as (cluster, client), meanwhile(cluster, lambda: None):
         starts, _, known = run_pass(rows, Seen(), PassSettings(1, 1, client))
     assert starts == tuple(range(spans))
-    # Two for each worker and the shared job; a few more whose results are on their way.
-    assert known <= 12
+    # Two for each worker and the shared job; a few more whose results are on their way; those of one group.
+    assert known <= 12 + 2 * run.MOST_TASKS // run.MOST_MERGED < 400
+
+
+@dataclass(frozen=True)
+class WhereMerged(Visitor[tuple]):
+    """The sum of numbers of very different sizes, the rows in order, and how many merges were done here."""
+
+    home: int
+
+    def visit(self, block: Block) -> tuple:
+        return float(np.sum(block.features)), (block.start,), 0
+
+    def merge(self, earlier: tuple, later: tuple) -> tuple:
+        here = int(threading.get_ident() == self.home)
+        return earlier[0] + later[0], earlier[1] + later[1], earlier[2] + later[2] + here
+
+
+@pytest.mark.parametrize(("spans", "most"), [(7, 64), (50, 5), (53, 5), (64, 1)])
+def test_results_are_merged_in_a_fixed_tree_and_few_of_them_by_the_client(
+    generator, monkeypatch, spans, most
+):
+    monkeypatch.setattr(run, "MOST_MERGED", most)
+    X = np.exp(20 * generator.standard_normal((spans, 1)))
+    rows, visitor = open_rows(X, y=None).cut(1), WhereMerged(threading.get_ident())
+    here, starts, _ = run_pass(rows, visitor, PassSettings(1, 3))
+    assert starts == tuple(range(spans))
+    size = -(-spans // most)
+    total = 0.0
+    for begin in range(0, spans, size):
+        group = 0.0
+        for value in X[begin : begin + size, 0]:
+            group += value
+        total += group
+    assert here == total
+    for n_workers in (1, 3):
+        with cluster_of(n_workers) as (_, client):
+            there, starts, merged_here = run_pass(rows, visitor, PassSettings(1, 1, client))
+        assert there == here
+        assert starts == tuple(range(spans))
+        assert merged_here == -(-spans // size) - 1
+
+
+@dataclass(frozen=True)
+class Fails(Visitor[int]):
+    """At one row; or in the merge with it."""
+
+    at: int
+    merging: bool
+
+    def visit(self, block: Block) -> int:
+        if block.start == self.at and not self.merging:
+            raise ArithmeticError("no number")
+        return block.start
+
+    def merge(self, earlier: int, later: int) -> int:
+        if later == self.at and self.merging:
+            raise ArithmeticError("no number")
+        return later
+
+
+@pytest.mark.parametrize("merging", [False, True])
+def test_errors_of_tasks_and_of_merges_on_workers_reach_the_caller(monkeypatch, merging):
+    monkeypatch.setattr(run, "MOST_MERGED", 2)
+    rows = open_rows(np.zeros((40, 1)), y=None).cut(1)
+    with cluster_of(2) as (_, client), pytest.raises(ArithmeticError, match="no number"):
+        run_pass(rows, Fails(13, merging), PassSettings(1, 1, client))

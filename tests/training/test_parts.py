@@ -149,6 +149,21 @@ def test_parts_are_all_spans_each_from_all_over_the_store(monkeypatch):
     rows = open_rows(np.zeros((1000, 1)), y=None).cut(3)
     found = parts.parts_of(rows, 4)
     assert len(found) == 1000 // 16
-    assert sorted(span.number for part in found for span in part) == list(range(rows.n_spans))
+    # In spans as small as the store allows, down to a sixteenth of a part: here single rows.
+    assert sorted((span.start, span.stop) for part in found for span in part) == [
+        (row, row + 1) for row in range(1000)
+    ]
     assert all(part[-1].start > 700 and part[0].start < 300 for part in found)
     assert parts.parts_of(rows, 100) == []
+
+
+def test_a_part_has_whole_chunks_and_enough_of_them_for_many_cores(make_store, monkeypatch):
+    monkeypatch.setattr(parts, "PART_ROWS", 10)
+    X = np.zeros((20_000, 2))
+    store = make_store(X, X[:, 0] > 0, chunk_rows=10)
+    rows = open_rows(store).cut(5000)
+    found = parts.parts_of(rows, 150)  # 600 rows each
+    assert len(found) == 33
+    assert all(16 <= len(part) <= 22 for part in found)
+    assert all(span.start % 10 == 0 for part in found for span in part)
+    assert sum(span.rows for part in found for span in part) == 20_000

@@ -36,6 +36,8 @@ from streamgp.numerics.projection import weighted_moments
 
 CORRECTIONS = 20
 """Pairs that L-BFGS remembers."""
+TILE_BYTES, FEWEST_TILE_ROWS = 2 * 2**20, 64
+"""Of the kernel block of a pass: caches hold it, and no block of rows asks for its memory anew."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,10 +138,16 @@ class ModeStep:
     def __call__(
         self, start: int, features: Array, encoded: FloatArray, sites: FloatArray | None
     ) -> tuple[None, list[ModeSums]]:
-        """The sums of a block; there are no sites."""
-        block = self.basis.prepared.block(features)
+        """The sums of a block, tile by tile; there are no sites."""
         weight = self.row_weights(start, encoded)
-        return None, [_mode_sums(block, self.weights, self.terms, encoded, weight)]
+        size = max(FEWEST_TILE_ROWS, TILE_BYTES // (self.weights.itemsize * len(self.weights)))
+
+        def sums(begin: int) -> ModeSums:
+            tile = slice(begin, begin + size)
+            block = self.basis.prepared.block(features[tile])
+            return _mode_sums(block, self.weights, self.terms, encoded[tile], weight[tile])
+
+        return None, [reduce(merge_modes, map(sums, range(0, len(features), size)))]
 
 
 def search_bytes(n_inducing: int, n_features: int, n_functions: int, itemsize: int) -> int:

@@ -22,6 +22,8 @@ PART_ROWS, ROWS_PER_INDUCING = 8192, 4
 MOST_PARTS = 512
 FEWEST_PARTS = 32
 """Parts of a store with which it pays to let each of them make a step."""
+TASKS_PER_PART = 16
+"""Tasks of a part, where chunks are small enough: a step waits for the last one, so few leave cores idle."""
 LENGTH = 0.2
 """Of a step in the first pass, relative to the one that would lead to the mode if the sample knew all."""
 CHECKS = 16
@@ -40,8 +42,8 @@ MOST_LOST = 2
 
 def parts_of(rows: Rows, n_inducing: int) -> list[list[Span]]:
     """The spans of a store in parts, each from all over it: rows may be sorted. None where rows are few."""
-    spans = list(rows.spans())
     wanted = max(PART_ROWS, ROWS_PER_INDUCING * n_inducing, rows.n_rows // MOST_PARTS)
+    spans = list(rows.cut(min(rows.span_rows, wanted // TASKS_PER_PART)).spans())
     count = min(rows.n_rows // wanted, len(spans))
     return [spans[part::count] for part in range(count)] if count >= FEWEST_PARTS else []
 

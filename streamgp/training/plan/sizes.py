@@ -13,6 +13,7 @@ from streamgp.inference.local.cavities import left_out_bytes
 from streamgp.inference.local.heads import COLUMNS, local_bytes
 from streamgp.inference.local.snapshot import local_snapshot_bytes
 from streamgp.likelihoods import Likelihood
+from streamgp.passes.run import MOST_MERGED
 from streamgp.posterior.snapshot import snapshot_bytes, workspace_bytes
 from streamgp.selection.grouping import NEAR_CENTRES, grouping_bytes
 from streamgp.selection.ivm import HOT_ROWS
@@ -73,7 +74,13 @@ def pass_model_bytes(demand: Demand) -> int:
         snapshot = max(finished, inducing_bytes(d, p, heads, demand.n_at_once, demand.itemsize))
     # Moments of the best evaluation so far, gradients by the inducing inputs.
     slopes = heads * 8 * d * (d + 2 * p) if demand.with_slopes else 0
-    return heads * 8 * d * p + snapshot + int(again) + slopes
+    return heads * 8 * d * p + snapshot + int(again) + slopes + _group_bytes(demand)
+
+
+def _group_bytes(demand: Demand) -> int:
+    """The sums of a group of tasks, which meet before they join the total where there are many tasks."""
+    tasks = demand.rows.n_rows // max(demand.rows.features.chunk_rows, ROWS_PER_BLOCK[-1])
+    return demand.n_at_once * 8 * demand.n_active**2 if tasks > MOST_MERGED else 0
 
 
 def candidate_bytes(demand: Demand, n_active: int, itemsize: int) -> int:
