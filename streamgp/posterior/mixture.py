@@ -82,6 +82,10 @@ class MixtureSnapshot:
             ]
         )
 
+    def first(self, found: Marginals) -> Marginals:
+        """The columns of the first member."""
+        return next(_apart(found, len(self.members)))
+
 
 def beside(found: Sequence[Marginals]) -> Marginals:
     """Marginals of several posteriors as one table."""
