@@ -26,7 +26,7 @@ from streamgp.passes.marginals import concatenate
 from streamgp.passes.prediction import IDENTITY, Columns, Predictions, output_group
 from streamgp.persistence import LargeArray, record_digest
 from streamgp.posterior import Marginals
-from streamgp.posterior.mixture import MixtureSnapshot
+from streamgp.posterior.mixture import members_of
 from streamgp.posterior.model import Model
 from streamgp.training.plan import Demand, make_plan
 
@@ -139,24 +139,19 @@ def visit(
         "spans": spans,
         "label": "predict",
     }
-    snapshot = model.snapshot
+    snapshot, half = model.snapshot, ready.spare_bytes // 2
+    for member in members_of(snapshot):
+        if isinstance(member, LocalSnapshot):
+            member.recent.resize(half)
     if isinstance(snapshot, LocalSnapshot):
-        half = ready.spare_bytes // 2
-        snapshot.recent.resize(half)
         return run_in_waves(ready.rows, visitor, ready.settings, half, snapshot=snapshot, **how)
-    if isinstance(snapshot, MixtureSnapshot):
-        for member in snapshot.members:
-            if isinstance(member, LocalSnapshot):
-                member.recent.resize(ready.spare_bytes // 2)
     return run_pass(ready.rows, visitor, ready.settings, snapshot=snapshot, **how)
 
 
 def fitted_demand(model: Model, rows: Rows) -> Demand:
     """What passes of a fitted model over rows ask of the memory; members of an average all at once."""
-    snapshot, likelihood = model.snapshot, model.predictive.likelihoods[0]
-    if not isinstance(snapshot, MixtureSnapshot):
-        return _demand(snapshot, likelihood, rows)
-    demands = [_demand(member, likelihood, rows) for member in snapshot.members]
+    likelihood = model.predictive.likelihoods[0]
+    demands = [_demand(member, likelihood, rows) for member in members_of(model.snapshot)]
     dearest = max(demands, key=lambda demand: (demand.head_rows, demand.n_active))
     return replace(dearest, n_active=sum(demand.n_active for demand in demands))
 

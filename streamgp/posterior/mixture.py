@@ -87,6 +87,11 @@ class MixtureSnapshot:
         return next(_apart(found, len(self.members)))
 
 
+def members_of(snapshot: Any) -> tuple[Any, ...]:
+    """The posteriors that a snapshot consists of: itself, if it is no average."""
+    return snapshot.members if isinstance(snapshot, MixtureSnapshot) else (snapshot,)
+
+
 def beside(found: Sequence[Marginals]) -> Marginals:
     """Marginals of several posteriors as one table."""
     variances = [marginals.variance for marginals in found if marginals.variance is not None]

@@ -53,7 +53,8 @@ class Model:
         arrays: dict[str, Any] = {}
         headers, predictive = [], self.predictive
         assert isinstance(predictive, MixedClasses | MixedReals)
-        parts = zip(self.snapshot.members, predictive.members, strict=True)
+        members: Sequence[ClassPredictive | RealPredictive] = predictive.members
+        parts = zip(self.snapshot.members, members, strict=True)
         for number, (snapshot, part) in enumerate(parts):
             header, own = replace(self, snapshot=snapshot, predictive=part)._own_record()
             headers.append(header)
@@ -135,12 +136,14 @@ class Model:
 
 def mixed(members: Sequence[Model], weights: Sequence[float]) -> Model:
     """The average of models of the same rows, weights summing to one; the first is the one of most weight."""
-    first = members[0]
-    parts, weights = tuple(member.predictive for member in members), tuple(weights)
+    first, parts = members[0], [member.predictive for member in members]
+    own = first.predictive
     predictive: ClassPredictive | RealPredictive
-    if isinstance(first.predictive, ClassPredictive):
-        predictive = MixedClasses(first.predictive.likelihoods, members=parts, weights=weights)
+    if isinstance(own, ClassPredictive):
+        classes = tuple(part for part in parts if isinstance(part, ClassPredictive))
+        predictive = MixedClasses(own.likelihoods, members=classes, weights=tuple(weights))
     else:
-        predictive = MixedReals(first.predictive.likelihood, first.predictive.targets, parts, weights)
+        reals = tuple(part for part in parts if isinstance(part, RealPredictive))
+        predictive = MixedReals(own.likelihood, own.targets, reals, tuple(weights))
     snapshot = MixtureSnapshot(tuple(member.snapshot for member in members))
     return replace(first, snapshot=snapshot, predictive=predictive)

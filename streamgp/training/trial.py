@@ -126,11 +126,11 @@ def _held_in_time(
         left_out = left_out[[option.name for option in options].index(only.name) :]
         return Trial(only.name, {}, {}, None, 0, 0.0, only.settings.n_active, left_out)
     if prepared.rows.n_rows < FEWEST_ROWS and np.ndim(settings.validation) == 0:
-        # There was time for the dearest of them, not for all.
-        trial = _held_in_folds(prepared, plan, settings, names, fit)._replace(weights=None, average=None)
+        trial = _held_in_folds(prepared, plan, settings, names, fit)
     else:
         trial = _held_on(rows, prepared, plan, settings, names, fit)
-    return trial._replace(left_out=left_out)
+    # There is time for the dearest of them, not for an average of all.
+    return trial._replace(left_out=left_out, weights=None, average=None)
 
 
 def possible(prepared: Prepared, settings: FitSettings, planned: Planned) -> dict[str, FitSettings]:
@@ -219,9 +219,8 @@ def _held_on(
     small = settings
     if settings.size_is_open:
         small = replace(settings, n_active=min(MOST_INDUCING, len(learners.rows) // 3), size_is_open=False)
-    parts = [Part(learners, judges)]
-    if not names_rows:
-        parts = divided(*parts, few=FEWEST_ROWS, n_classes=_shape(prepared, 0).n_classes)
+    whole, n_classes = Part(learners, judges), _shape(prepared, 0).n_classes
+    parts = [whole] if names_rows else divided(whole, FEWEST_ROWS, n_classes)
     small = _bent(small, parts, prepared)
     shape = _shape(prepared, len(parts[0].learners.rows))
     options = [option for option in candidates(small, shape) if option.name in names]
