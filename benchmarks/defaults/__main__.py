@@ -93,10 +93,20 @@ def _told(split: Split, seed: int, options: Options) -> Row:
         **{key: value for key, value in row.items() if key != "kernel"},
         **others,
         "lost": round(max(0.0, row["log_loss"] - best), 4),
-        "chosen": trial["chosen"] if trial["stage"] == "trial" else "by rule",
+        "chosen": _chosen(trial),
         "warned": len([one for one in warned if "learned nothing" in str(one.message)]),
         "recipe": model.recipe_,
     }
+
+
+def _chosen(trial: Row) -> str:
+    """Who won the trial; of an average its member of most weight and that weight."""
+    if trial["stage"] != "trial":
+        return "by rule"
+    if not trial["weights"]:
+        return str(trial["chosen"])
+    name, weight = max(trial["weights"].items(), key=lambda one: one[1])
+    return f"average, {weight:.2f} {name}"
 
 
 OPTIONS = (

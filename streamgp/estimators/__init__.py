@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamgp.data import ClassTargets
+from streamgp.data import ClassTargets, Standardizer
 from streamgp.data.rows import Names, Store
 from streamgp.data.targets import Task
 from streamgp.estimators.base import StreamGPEstimator
@@ -75,9 +75,7 @@ def load(path: Any) -> Estimator:
     that cannot be written to a file (a client, row numbers given for validation) have their defaults.
     """
     header, arrays = read_record(path, kind="model")
-    model = Model.from_record(
-        header, arrays, LocalSnapshot.from_record if "local" in header else Snapshot.from_record
-    )
+    model = Model.from_record(header, arrays, _read_snapshot)
     believed("model", lambda: check_witness(model, arrays))
     return believed("fit", lambda: _adopted(model, header))
 
@@ -89,6 +87,11 @@ def _adopted(model: Model, header: dict[str, Any]) -> Estimator:
     estimator = _kind(model)(**parameters)
     fit_settings(estimator.get_params(deep=False), seed=0)
     return estimator._adopt(model, header["history"], header["recipe"], header.get("about", {}))
+
+
+def _read_snapshot(header: dict[str, Any], arrays: dict[str, Any], standardizer: Standardizer) -> Any:
+    kind = LocalSnapshot if "local" in header else Snapshot
+    return kind.from_record(header, arrays, standardizer)
 
 
 def _kind(model: Model) -> type[Estimator]:

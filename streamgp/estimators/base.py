@@ -138,9 +138,11 @@ class StreamGPEstimator(StreamGPParameters):
     def predict_latent(self, X: Any) -> tuple[FloatArray, FloatArray]:
         """Posterior mean and variance of the latent functions: (rows,) each for one, else (rows, heads).
 
-        For real targets they are in units of the scaled target.
+        For real targets they are in units of the scaled target. Of an average they are those of the member
+        of most weight: functions of different members mean different things.
         """
-        mean, variance = marginals(self, X)
+        found = marginals(self, X)
+        mean, variance = self.model_.snapshot.first(found) if self.model_.is_mixed else found
         assert variance is not None
         return (mean[:, 0], variance[:, 0]) if mean.shape[1] == 1 else (mean, variance)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sklearn.utils.validation import check_is_fitted
@@ -25,6 +26,7 @@ from streamgp.passes.marginals import concatenate
 from streamgp.passes.prediction import IDENTITY, Columns, Predictions, output_group
 from streamgp.persistence import LargeArray, record_digest
 from streamgp.posterior import Marginals
+from streamgp.posterior.mixture import members_of
 from streamgp.posterior.model import Model
 from streamgp.training.plan import Demand, make_plan
 
@@ -137,17 +139,24 @@ def visit(
         "spans": spans,
         "label": "predict",
     }
-    snapshot = model.snapshot
+    snapshot, half = model.snapshot, ready.spare_bytes // 2
+    for member in members_of(snapshot):
+        if isinstance(member, LocalSnapshot):
+            member.recent.resize(half)
     if isinstance(snapshot, LocalSnapshot):
-        half = ready.spare_bytes // 2
-        snapshot.recent.resize(half)
         return run_in_waves(ready.rows, visitor, ready.settings, half, snapshot=snapshot, **how)
     return run_pass(ready.rows, visitor, ready.settings, snapshot=snapshot, **how)
 
 
 def fitted_demand(model: Model, rows: Rows) -> Demand:
-    """What passes of a fitted model over rows ask of the memory."""
-    snapshot, likelihood = model.snapshot, model.predictive.likelihoods[0]
+    """What passes of a fitted model over rows ask of the memory; members of an average all at once."""
+    likelihood = model.predictive.likelihoods[0]
+    demands = [_demand(member, likelihood, rows) for member in members_of(model.snapshot)]
+    dearest = max(demands, key=lambda demand: (demand.head_rows, demand.n_active))
+    return replace(dearest, n_active=sum(demand.n_active for demand in demands))
+
+
+def _demand(snapshot: Any, likelihood: Any, rows: Rows) -> Demand:
     if isinstance(snapshot, LocalSnapshot):
         size, heads = len(snapshot.active_inputs), len(snapshot.posteriors)
         most = snapshot.table.most_rows

@@ -104,7 +104,7 @@ class RealEvaluation(Visitor[RealScore]):
         shift, scale = self.predictive.targets.shift, self.predictive.targets.scale
         target = scale * block.targets
         residual = shift + target - prediction.mean
-        mass = self.predictive.likelihood.mass_below(residual / np.sqrt(prediction.variance))
+        mass = self.predictive.mass_below(block.targets, block.marginals)
         predicted = _plane_bins((prediction.mean - shift) / scale)
         places = PLANE_BINS * predicted + _plane_bins(block.targets)
         return RealScore(

@@ -78,6 +78,21 @@ def check_model_record(header: Mapping[str, Any], arrays: Arrays) -> None:
         _require(scale > 0 and n_heads == 1, f"targets are {shift!r}, {scale!r} for {n_heads} heads")
 
 
+def check_members(header: Mapping[str, Any], arrays: Arrays) -> None:
+    """Refuse an average whose weights are no shares, or whose members do not read rows in the same way."""
+    count = len(header["members"])
+    weights = _numbers(header["weights"], count, "weights")
+    _require(count > 0 and min(weights) > 0 and abs(sum(weights) - 1.0) < 1e-6, "weights are no shares")
+    for name in ("shift", "scale", "classes"):
+        found = [arrays[place] for number in range(count) if (place := f"members/{number}/{name}") in arrays]
+        equal = len(found) in (0 if name == "classes" else count, count)
+        equal = equal and all(np.array_equal(found[0], each) for each in found)
+        _require(equal, f"members do not have the same {name}")
+    for name in ("bend", "targets"):
+        found = [member.get(name) for member in header["members"]]
+        _require(all(each == found[0] for each in found), f"members do not have the same {name}")
+
+
 def _check_bend(bend: Any, n_features: int) -> None:
     """Refuse bent columns that are no columns, or whose numbers cannot be."""
     columns = bend["columns"]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from streamgp.arrays import IntArray
@@ -11,8 +11,9 @@ from streamgp.data import ClassTargets, RealTargets, Standardizer, Targets
 from streamgp.data.standardize import Bend
 from streamgp.data.targets import NoLabel
 from streamgp.likelihoods import likelihood_from_json
-from streamgp.posterior.believed import believed, check_model_record
+from streamgp.posterior.believed import believed, check_members, check_model_record
 from streamgp.posterior.calibration import Calibration
+from streamgp.posterior.mixture import MixedClasses, MixedReals, MixtureSnapshot
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive, class_predictive
 from streamgp.posterior.snapshot import Snapshot
 
@@ -35,13 +36,35 @@ class Model:
 
     def to_record(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """JSON and arrays for the disk; of the training data only what the posterior itself holds."""
-        header, arrays = self.snapshot.to_record()
-        header["likelihoods"] = [likelihood.to_json() for likelihood in self.predictive.likelihoods]
-        header["combination"] = [list(each) for each in getattr(self.predictive, "combination", ())]
+        header, arrays = self._members_record() if self.is_mixed else self._own_record()
         if self.feature_names is not None:
             header["feature_names"] = list(self.feature_names)
         if self.column_recipe is not None:
             header["column_recipe"] = self.column_recipe
+        return header, arrays
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether the model is an average of several."""
+        return isinstance(self.snapshot, MixtureSnapshot)
+
+    def _members_record(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Weights, and the record of each member below a name of its own."""
+        arrays: dict[str, Any] = {}
+        headers, predictive = [], self.predictive
+        assert isinstance(predictive, MixedClasses | MixedReals)
+        members: Sequence[ClassPredictive | RealPredictive] = predictive.members
+        parts = zip(self.snapshot.members, members, strict=True)
+        for number, (snapshot, part) in enumerate(parts):
+            header, own = replace(self, snapshot=snapshot, predictive=part)._own_record()
+            headers.append(header)
+            arrays |= {f"members/{number}/{name}": array for name, array in own.items()}
+        return {"members": headers, "weights": list(predictive.weights)}, arrays
+
+    def _own_record(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        header, arrays = self.snapshot.to_record()
+        header["likelihoods"] = [likelihood.to_json() for likelihood in self.predictive.likelihoods]
+        header["combination"] = [list(each) for each in getattr(self.predictive, "combination", ())]
         arrays |= {
             "shift": self.standardizer.shift,
             "scale": self.standardizer.scale,
@@ -65,7 +88,23 @@ class Model:
 
         What cannot have been written is refused.
         """
-        return believed("model", lambda: Model._made(header, arrays, read_snapshot))
+        made = Model._mixed if "members" in header else Model._made
+        return believed("model", lambda: made(header, arrays, read_snapshot))
+
+    @staticmethod
+    def _mixed(header: dict[str, Any], arrays: dict[str, Any], read_snapshot: ReadSnapshot) -> Model:
+        check_members(header, arrays)
+        members = []
+        for number, own in enumerate(header["members"]):
+            place = f"members/{number}/"
+            below = {name[len(place) :]: arrays[name] for name in arrays if name.startswith(place)}
+            members.append(Model._made(own, below, read_snapshot))
+        return mixed(members, header["weights"])._named(header)
+
+    def _named(self, header: dict[str, Any]) -> Model:
+        """With names of features and the recipe of columns that a header has, or has not."""
+        names = tuple(header["feature_names"]) if "feature_names" in header else None
+        return replace(self, feature_names=names, column_recipe=header.get("column_recipe"))
 
     @staticmethod
     def _made(header: dict[str, Any], arrays: dict[str, Any], read_snapshot: ReadSnapshot) -> Model:
@@ -92,6 +131,19 @@ class Model:
             snapshot,
             predictive,
             arrays["active_rows"],
-            tuple(header["feature_names"]) if "feature_names" in header else None,
-            header.get("column_recipe"),
-        )
+        )._named(header)
+
+
+def mixed(members: Sequence[Model], weights: Sequence[float]) -> Model:
+    """The average of models of the same rows, weights summing to one; the first is the one of most weight."""
+    first, parts = members[0], [member.predictive for member in members]
+    own = first.predictive
+    predictive: ClassPredictive | RealPredictive
+    if isinstance(own, ClassPredictive):
+        classes = tuple(part for part in parts if isinstance(part, ClassPredictive))
+        predictive = MixedClasses(own.likelihoods, members=classes, weights=tuple(weights))
+    else:
+        reals = tuple(part for part in parts if isinstance(part, RealPredictive))
+        predictive = MixedReals(own.likelihood, own.targets, reals, tuple(weights))
+    snapshot = MixtureSnapshot(tuple(member.snapshot for member in members))
+    return replace(first, snapshot=snapshot, predictive=predictive)

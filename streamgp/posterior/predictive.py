@@ -157,6 +157,12 @@ class RealPredictive:
             self.targets.shift + self.targets.scale * mean, self.targets.scale**2 * variance
         )
 
+    def mass_below(self, encoded: FloatArray, marginals: Marginals) -> FloatArray:
+        """Distribution function at encoded targets, (c,)."""
+        mean, variance = self.predict(marginals)
+        residual = self.targets.shift + self.targets.scale * encoded - mean
+        return self.likelihood.mass_below(residual / np.sqrt(variance))
+
     def log_density(self, encoded: FloatArray, marginals: Marginals) -> FloatArray:
         """Log density of encoded targets, in the target's own units."""
         latent_mean, latent_variance = marginals

@@ -162,10 +162,19 @@ def _tried(history: Sequence[dict[str, Any]]) -> list[Table]:
     caption = "Methods that were tried on a sample, and the log loss that each gave to rows it had not seen."
     heading = ("method", "log loss (nats)")
     return [
-        Table([heading, *((name, number(loss)) for name, loss in entry["log_losses"].items())], caption)
+        Table([heading, *((name, number(loss)) for name, loss in _losses(entry).items())], caption)
         for entry in history
         if entry.get("log_losses")
     ]
+
+
+def _losses(entry: dict[str, Any]) -> dict[str, float]:
+    """Log losses by method, and that of their average where the fit is one."""
+    weights = entry.get("weights")
+    if not weights:
+        return dict(entry["log_losses"])
+    shares = ", ".join(f"{weight:.2f} {name}" for name, weight in weights.items())
+    return {**entry["log_losses"], f"the average that is used ({shares})": entry["average"]}
 
 
 def learning(history: Sequence[dict[str, Any]]) -> Section:

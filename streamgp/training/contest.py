@@ -22,6 +22,7 @@ from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import ClassPredictive
 from streamgp.settings import FitSettings
 from streamgp.training.auto import BLOCKS, INDUCING, Candidate
+from streamgp.training.average import averaged_log_loss, averaging_weights
 from streamgp.training.judge import is_better, marginals_in_memory
 from streamgp.training.prepare import Prepared
 from streamgp.training.verdict import Trial
@@ -73,26 +74,30 @@ def folds(pool: Pool, n_classes: int) -> list[Part]:
     ]
 
 
-def apart(part: Part) -> Part:
+def divided(part: Part, few: int, n_classes: int) -> list[Part]:
     """The same rows, copies of one row on one side, where most judges are copies and all copies agree.
 
     Such judges praise whoever learns by heart, and new rows are no copies; of copies one judges, for they
-    say the same. Where copies differ in their targets (a few categories, and chance) new rows are copies
-    too, and all stays as it is.
+    say the same. With fewer different rows than ``few`` every one of them judges once, in folds. Where
+    copies differ in their targets (a few categories, and chance) new rows are copies too, and all stays as
+    it is.
     """
     pool = Pool._make(map(np.concatenate, zip(part.learners, part.judges, strict=True)))
     group = _copies(pool)
     if group is None:
-        return part
+        return [part]
     taught = np.unique(group[: len(part.learners.rows)])
     if np.mean(np.isin(group[len(part.learners.rows) :], taught)) < MOST_COPIES:
-        return part
+        return [part]
     _, first = np.unique(group, return_index=True)
+    if len(first) < few:
+        return folds(pool, n_classes)
     n_judges = max(1, len(first) * len(part.judges.rows) // len(pool.rows))
     key = np.full(len(first), np.inf)
     np.minimum.at(key, group, pool.keys)
     judging = np.argsort(key, kind="stable")[:n_judges]
-    return Part(pool.take(np.flatnonzero(~np.isin(group, judging))), pool.take(np.sort(first[judging])))
+    learners = np.flatnonzero(~np.isin(group, judging))
+    return [Part(pool.take(learners), pool.take(np.sort(first[judging])))]
 
 
 def _copies(pool: Pool) -> IntArray | None:
@@ -111,15 +116,18 @@ def hold_contest(
     fit: Fit,
     errors: float = 1.0,
     many_more: bool = False,
+    averages: bool = False,
 ) -> Trial:
     """Fit every candidate to the learners; the simplest that no other beats by so many standard errors wins.
 
     ``options`` are ordered from the simplest to the largest. One that does not fit the memory is left out.
     What is learned in several parts is not kept: none of them has all rows. ``many_more``: the fit will have
-    many times these rows, see :func:`_with_many_more`.
+    many times these rows, see :func:`_with_many_more`. ``averages``: the trial says how far each candidate
+    is to be believed in an average of all.
     """
     begun = time.monotonic()
     densities: dict[str, FloatArray] = {}
+    counts = np.empty(0)
     models: dict[str, Model] = {}
     for option in options:
         found = []
@@ -131,12 +139,15 @@ def hold_contest(
         except BudgetError as error:
             logger.info("%s cannot be tried: %s", option.name, error)
             continue
-        densities[option.name] = np.concatenate(found)
-        logger.info("%s: held-out log loss %.4g", option.name, -densities[option.name].mean())
+        densities[option.name], counts = map(np.concatenate, zip(*found, strict=True))
+        loss = -float(np.average(densities[option.name], weights=counts))
+        logger.info("%s: held-out log loss %.4g", option.name, loss)
     if not densities:
         raise BudgetError(
             "none of the methods that suit these data fits the memory budget: give a larger one"
         )
+    plain = densities
+    densities = {name: counts * rows for name, rows in plain.items()}
     losses = {name: -float(rows.mean()) for name, rows in densities.items()}
     best = densities[min(losses, key=lambda name: losses[name])]
     chosen = next(name for name, rows in densities.items() if not is_better(best, rows, errors))
@@ -146,7 +157,11 @@ def hold_contest(
     likelihood = likelihoods[0].to_json() if len(likelihoods) == 1 else None
     rows = len(parts[0].learners.rows) if len(parts) == 1 else 0
     trial = Trial(chosen, losses, kernel.to_json(), likelihood, rows, time.monotonic() - begun)
-    return trial._replace(is_decided=_is_decided(chosen, densities))
+    trial = trial._replace(is_decided=_is_decided(chosen, densities))
+    if not averages or len(plain) < 2:
+        return trial
+    shares = averaging_weights(plain, counts)
+    return trial._replace(weights=shares, average=averaged_log_loss(plain, counts, shares))
 
 
 def _with_many_more(chosen: str, densities: Mapping[str, FloatArray]) -> str:
@@ -195,8 +210,8 @@ def _fewer_messages() -> Iterator[None]:
         told.setLevel(level)
 
 
-def _log_densities(model: Model, part: Part, weights: RowWeights) -> FloatArray:
-    """Log density of every judge's target, times how often it counts relative to the others.
+def _log_densities(model: Model, part: Part, weights: RowWeights) -> tuple[FloatArray, FloatArray]:
+    """Log density of every judge's target, and how often it counts relative to the others.
 
     A class of which the sample has no row is passed over.
     """
@@ -212,4 +227,4 @@ def _log_densities(model: Model, part: Part, weights: RowWeights) -> FloatArray:
         densities: FloatArray = model.predictive.log_probabilities(marginals)[np.arange(len(codes)), codes]
     else:
         densities = model.predictive.log_density(encoded, marginals)
-    return np.asarray(counts * densities)
+    return densities, counts

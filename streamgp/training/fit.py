@@ -6,6 +6,8 @@ import logging
 import math
 import platform
 import time
+import warnings
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -20,6 +22,7 @@ from streamgp.budget import refuse_impossible
 from streamgp.data import RealTargets, Rows
 from streamgp.data.standardize import Bend
 from streamgp.data.targets import Task, is_labelled, n_heads
+from streamgp.errors import NothingLearnedWarning
 from streamgp.inference.active_set import ActiveSet
 from streamgp.likelihoods import Gaussian, Likelihood, Probit
 from streamgp.numerics.compilation import is_cold
@@ -27,7 +30,7 @@ from streamgp.passes.progress import Progress
 from streamgp.passes.scratch import scratch_space
 from streamgp.persistence import CheckpointFolder
 from streamgp.posterior.calibration import UNCALIBRATED
-from streamgp.posterior.model import Model
+from streamgp.posterior.model import Model, mixed
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive, class_predictive
 from streamgp.settings import FitSettings, refuse_for_real_targets, task_of
 from streamgp.training.choices import Choices, Traits, resolve
@@ -39,7 +42,12 @@ from streamgp.training.plan import MemoryPlan
 from streamgp.training.prepare import Prepared, no_label_of, prepare
 from streamgp.training.problem import Problem, draw_sample, pass_settings
 from streamgp.training.recipe import compose
-from streamgp.training.scrutiny import judged_by_baseline, warn_of_outliers, warn_of_two_values
+from streamgp.training.scrutiny import (
+    judged_average,
+    judged_by_baseline,
+    warn_of_outliers,
+    warn_of_two_values,
+)
 from streamgp.training.stage import Draft, History, Recipe, describe, run
 from streamgp.training.trial import settle
 from streamgp.training.verdict import Trial
@@ -66,7 +74,10 @@ def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
     with ExitStack() as stack:
         if settings.checkpoint is not None:
             stack.enter_context(CheckpointFolder(Path(settings.checkpoint)).held())
-        plan, prepared, settings, trial = _settled(rows, task, settings, started)
+        plan, prepared, members, trial = _settled(rows, task, settings, started)
+        if len(members) > 1 and trial is not None:
+            return _averaged(rows, task, members, trial)
+        [settings] = members
         problem, recipe, draft = _composed(plan, prepared, settings, started)
         if task_of(task, settings.likelihood) == "auto":
             warn_of_two_values(problem)
@@ -88,27 +99,49 @@ def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
 def settled_by_trial(rows: Rows, task: Task, settings: FitSettings) -> tuple[FitSettings, Trial | None]:
     """The settings that a fit of the rows would settle on, and the trial that it holds for that."""
     settings = replace(settings, progress=Progress.of(settings.progress))
-    return _settled(rows, task, settings, time.monotonic())[2:]
+    _, _, members, trial = _settled(rows, task, settings, time.monotonic())
+    return members[0], trial
+
+
+def _averaged(rows: Rows, task: Task, members: Sequence[FitSettings], trial: Trial) -> Fitted:
+    """Fit every member of an average to all rows; the history of the one of most weight comes last."""
+    started, fits = time.monotonic(), list[Fitted]()
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        for number, settings in enumerate(members):
+            if settings.checkpoint is not None:
+                settings = replace(settings, checkpoint=Path(settings.checkpoint) / f"member-{number}")
+            fits.append(fit(rows, task, settings))
+    for text, category in {(str(one.message), one.category): None for one in told}:
+        if category is not NothingLearnedWarning:  # a constant learns nothing, and is a member
+            warnings.warn(text, category, stacklevel=3)
+    judged_average(trial, rows.n_rows)
+    history = tuple(record for fitted in reversed(fits) for record in fitted.history)
+    words = " | ".join(fitted.recipe for fitted in fits)
+    about = fits[-1].about | {"seconds": trial.seconds + time.monotonic() - started}
+    model = mixed([fitted.model for fitted in fits], list(trial.members.values()))
+    return Fitted(model, (trial.entry(), *history), f"{words} ({trial.sentence()})", about)
 
 
 def _settled(
     rows: Rows, task: Task, settings: FitSettings, started: float
-) -> tuple[MemoryPlan, Prepared, FitSettings, Trial | None]:
-    """Plan, read all rows once, and settle what the settings leave open."""
+) -> tuple[MemoryPlan, Prepared, list[FitSettings], Trial | None]:
+    """Plan, read all rows once, and settle what the settings leave open: one, or members of an average."""
     plan, prepared = _prepared(rows, task, settings)
     if not (settings.method_is_open or settings.size_is_open):
-        return plan, prepared, settings, None
+        return plan, prepared, [settings], None
     identity = identity_of(prepared, settings)
     planned = partial(plan_fit, rows, heads=n_heads(prepared.targets))
     left = math.inf
     if settings.max_seconds is not None:
         left = max(0.0, settings.max_seconds - (time.monotonic() - started))
-    settings, trial = settle(prepared, plan, settings, identity, fit, planned, left)
+    members, trial = settle(prepared, plan, settings, identity, fit, planned, left)
+    settings = members[0]
     plan, bend = planned(settings), settings.standardize
     if isinstance(bend, Bend):
         prepared = replace(prepared, standardizer=prepared.standardizer.bent(bend))
     logger.info("memory plan\n%s", plan)
-    return plan, replace(prepared, rows=rows.cut(plan.span_rows)), settings, trial
+    return plan, replace(prepared, rows=rows.cut(plan.span_rows)), members, trial
 
 
 def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recipe, Draft]:

@@ -16,8 +16,10 @@ from streamgp.passes.locate import TARGET, Locate
 from streamgp.passes.run import run_pass
 from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import RealPredictive
+from streamgp.training.auto import CONSTANT
 from streamgp.training.judge import marginals_in_memory
 from streamgp.training.problem import Problem
+from streamgp.training.verdict import Trial
 
 _SHOWN = 5
 FEWEST_TO_TELL = 20
@@ -93,7 +95,7 @@ def judged_by_baseline(
         found = float(log_probabilities[np.arange(len(targets)), targets.astype(np.intp)].mean())
     baseline = float(_baseline(problem, targets).mean())
     if not found > baseline:
-        _warn(problem, f"{len(targets)} held-out rows", found, baseline)
+        _warn(_baseline_name(problem), f"{len(targets)} held-out rows", found, baseline)
     told = {"final_held_out_log_density": found, "baseline_log_density": baseline}
     return (*history[:-1], {**history[-1], **told})
 
@@ -108,13 +110,25 @@ def _judge_left_out(problem: Problem, history: tuple[dict[str, Any], ...]) -> No
         return
     found, baseline = last["left_out_log_density"], last["left_out_baseline"]
     if not found > baseline + (2 + problem.n_heads) / last["rows"]:
-        _warn(problem, f"{last['rows']} rows, each left out,", found, baseline)
+        _warn(_baseline_name(problem), f"{last['rows']} rows, each left out,", found, baseline)
 
 
-def _warn(problem: Problem, where: str, found: float, baseline: float) -> None:
+def judged_average(trial: Trial, n_rows: int) -> None:
+    """Warn where an average could not make rows that its members had not seen more probable than a constant.
+
+    Its weights were fitted to these rows: one number gains about half a nat on all of them from nothing.
+    """
+    baseline = trial.log_losses.get(CONSTANT)
+    assert trial.average is not None
+    if baseline is None or trial.average < baseline - 0.5 / n_rows:
+        return
+    _warn("a constant", f"{n_rows} rows, each left out,", -trial.average, -baseline)
+
+
+def _warn(name: str, where: str, found: float, baseline: float) -> None:
     warnings.warn(
         f"the fit has learned nothing: on {where} its log density is {found:.4f}, that of "
-        f"{_baseline_name(problem)} {baseline:.4f}. Try another kernel or inference, more n_active, "
+        f"{name} {baseline:.4f}. Try another kernel or inference, more n_active, "
         f"features that say more about the targets, or look for damaged rows",
         NothingLearnedWarning,
         stacklevel=3,

@@ -29,7 +29,7 @@ from streamgp.training.auto import (
     worth_trying,
 )
 from streamgp.training.bend import choose_bend
-from streamgp.training.contest import FOLDS, Fit, Part, apart, folds, hold_contest
+from streamgp.training.contest import FOLDS, Fit, Part, divided, folds, hold_contest
 from streamgp.training.cost import affordable, measured_rate
 from streamgp.training.plan import MemoryPlan
 from streamgp.training.prepare import Prepared
@@ -78,8 +78,10 @@ def settle(
     fit: Fit,
     planned: Planned,
     seconds: float = math.inf,
-) -> tuple[FitSettings, Trial | None]:
+) -> tuple[list[FitSettings], Trial | None]:
     """Settings in which nothing is open: by rules where only one method suits, else by a trial.
+
+    They are several where the fit is an average of several candidates, the one of most weight first.
 
     A verdict is kept beside the checkpoints, so that a resumed fit does not try again. ``planned`` raises
     :class:`~streamgp.errors.BudgetError` for settings that do not fit the budget; sizes that were left open
@@ -87,7 +89,7 @@ def settle(
     """
     options = _options(prepared, settings, planned)
     if len(options) == 1:
-        return options[0].settings, None
+        return [options[0].settings], None
     folder = None
     if settings.checkpoint is not None:
         folder = trial_folder(settings.checkpoint, identity)
@@ -99,7 +101,8 @@ def settle(
     logger.info("auto: %s", trial.sentence())
     if folder is not None and saved is None:
         folder.save(0, trial._asdict(), {})
-    return trial.settled(next(option for option in options if option.name == trial.chosen)), trial
+    named = {option.name: option for option in options}
+    return [trial.settled(named[name]) for name in trial.members], trial
 
 
 def _held_in_time(
@@ -126,7 +129,8 @@ def _held_in_time(
         trial = _held_in_folds(prepared, plan, settings, names, fit)
     else:
         trial = _held_on(rows, prepared, plan, settings, names, fit)
-    return trial._replace(left_out=left_out)
+    # There is time for the dearest of them, not for an average of all.
+    return trial._replace(left_out=left_out, weights=None, average=None)
 
 
 def possible(prepared: Prepared, settings: FitSettings, planned: Planned) -> dict[str, FitSettings]:
@@ -215,17 +219,22 @@ def _held_on(
     small = settings
     if settings.size_is_open:
         small = replace(settings, n_active=min(MOST_INDUCING, len(learners.rows) // 3), size_is_open=False)
-    part = Part(learners, judges) if names_rows else apart(Part(learners, judges))
-    small = _bent(small, [part], prepared)
-    shape = _shape(prepared, len(part.learners.rows))
+    whole, n_classes = Part(learners, judges), _shape(prepared, 0).n_classes
+    parts = [whole] if names_rows else divided(whole, FEWEST_ROWS, n_classes)
+    small = _bent(small, parts, prepared)
+    shape = _shape(prepared, len(parts[0].learners.rows))
     options = [option for option in candidates(small, shape) if option.name in names]
     if shape.n_classes > 2 and any(option.name == BLOCKS for option in options):
         two = [option for option in candidates(small, replace(shape, n_classes=2)) if option.name in names]
-        if not _blocks_promise(two, prepared, part, fit):
+        if not _blocks_promise(two, prepared, parts, fit):
             options = [option for option in options if option.name != BLOCKS]
-    many_more = MUCH_LARGER * len(part.learners.rows) <= prepared.rows.n_rows
+    many_more = MUCH_LARGER * len(parts[0].learners.rows) <= prepared.rows.n_rows
+    in_folds = len(parts) > 1
+    errors = 0.0 if many_more or in_folds else 1.0
     before = time.monotonic() - begun
-    trial = hold_contest(options, prepared, [part], fit, 0.0 if many_more else 1.0, many_more)
+    trial = hold_contest(
+        options, prepared, parts, fit, errors, many_more, averages=in_folds and _averages(settings)
+    )
     return _with_bend(trial, small)._replace(seconds=before + trial.seconds)
 
 
@@ -253,14 +262,23 @@ def _held_in_folds(
     parts = folds(pool, shape.n_classes)
     settings = _bent(settings, parts, prepared)
     options = [option for option in candidates(settings, shape) if option.name in names]
-    return _with_bend(hold_contest(options, prepared, parts, fit, errors=0.0), settings)
+    return _with_bend(
+        hold_contest(options, prepared, parts, fit, errors=0.0, averages=_averages(settings)), settings
+    )
 
 
-def _blocks_promise(options: Sequence[Candidate], prepared: Prepared, part: Part, fit: Fit) -> bool:
+def _averages(settings: FitSettings) -> bool:
+    """Whether candidates may be averaged: where a user names a part of the model, the model has that part."""
+    return settings.kernel is None and settings.likelihood is None and settings.size_is_open
+
+
+def _blocks_promise(
+    options: Sequence[Candidate], prepared: Prepared, parts: Sequence[Part], fit: Fit
+) -> bool:
     """Whether blocks help to tell the largest class from all others: they cost as much for each class."""
     largest = int(np.argmax(prepared.class_counts))
     tried = [option for option in options if option.name in (INDUCING, BLOCKS)]
-    return hold_contest(tried, prepared, [part._replace(one=largest)], fit).chosen == BLOCKS
+    return hold_contest(tried, prepared, [part._replace(one=largest) for part in parts], fit).chosen == BLOCKS
 
 
 def _shape(prepared: Prepared, n_rows: int) -> Shape:

@@ -22,7 +22,8 @@ class Trial(NamedTuple):
     every class has a likelihood of its own there is None, and the fit makes them anew. ``n_active``: so many
     active rows instead of those planned; ``left_out``: candidates that ``max_seconds`` did not allow.
     ``is_decided``: the chosen one is clearly better than every other. ``bend`` (JSON): columns of long tails
-    that are bent before anything is learned.
+    that are bent before anything is learned. ``weights``: how far each candidate is to be believed where
+    the fit is an average of them, and ``average`` its log loss; None: the chosen one alone.
     Without losses there was no time for a trial, and ``kernel`` is empty.
     """
 
@@ -36,6 +37,14 @@ class Trial(NamedTuple):
     left_out: Sequence[str] = ()
     is_decided: bool = True
     bend: dict[str, Any] | None = None
+    weights: Mapping[str, float] | None = None
+    average: float | None = None
+
+    @property
+    def members(self) -> dict[str, float]:
+        """Names and weights of the candidates that the fit consists of, the one of most weight first."""
+        weights = self.weights or {self.chosen: 1.0}
+        return dict(sorted(weights.items(), key=lambda one: -one[1]))
 
     def settled(self, option: Candidate) -> FitSettings:
         """Settings of the chosen candidate, with what it has learned already where that is enough."""
@@ -66,6 +75,13 @@ class Trial(NamedTuple):
         tails = ""
         if self.bend is not None:
             tails = f"; columns of long tails are bent ({len(self.bend['columns'])})"
+        if len(self.members) > 1:
+            parts = ", ".join(f"{weight:.2f} {name}" for name, weight in self.members.items())
+            by_loss = sorted((loss, name) for name, loss in self.log_losses.items())
+            alone = ", ".join(f"{loss:.4g} by {_with_article(name)}" for loss, name in by_loss)
+            return (
+                f"average of {parts}: held-out log loss {self.average:.4g} against {alone} alone{tails}{late}"
+            )
         loss = self.log_losses[self.chosen]
         return f"{self.chosen}: held-out log loss {loss:.4g}{against}{tails}{late}"
 

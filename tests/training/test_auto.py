@@ -25,7 +25,7 @@ from streamgp.training.auto import (
     with_size,
     worth_trying,
 )
-from streamgp.training.contest import FOLDS, Part, apart, folds
+from streamgp.training.contest import FOLDS, Part, divided, folds
 from streamgp.training.trial import FEWEST_FOLDED
 from streamgp.training.verdict import Trial
 
@@ -158,7 +158,8 @@ def test_where_a_line_is_enough_the_model_is_a_line(generator):
 def test_a_tie_is_tried_again_where_there_are_more_rows(generator, monkeypatch, rows, is_decided, sizes):
     tried, ties = [], []
 
-    def tie(options, prepared, parts, fit, errors, many_more):
+    def tie(options, prepared, parts, fit, errors, many_more, averages):
+        assert not averages
         learners = parts[0].learners
         tried.append(len(learners.rows))
         ties.append(errors)
@@ -245,7 +246,7 @@ def test_several_classes_try_blocks_only_where_one_class_gains_by_them(generator
     y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)
     asked = []
 
-    def never(options, prepared, part, fit):
+    def never(options, prepared, parts, fit):
         asked.append([option.name for option in options])
         return False
 
@@ -266,7 +267,7 @@ def test_copies_of_a_row_learn_or_judge_but_not_both(generator, copies, agree):
     pool = Pool(np.arange(n), features, targets, generator.random(n), np.zeros((n, 0)))
     order = generator.permutation(n)
     given = Part(pool.take(order[n // 4 :]), pool.take(order[: n // 4]))
-    found = apart(given)
+    [found] = divided(given, few=40, n_classes=2)
     if copies == 1 or not agree:
         assert found is given
         return
@@ -275,6 +276,9 @@ def test_copies_of_a_row_learn_or_judge_but_not_both(generator, copies, agree):
     assert set(taught) | set(judged) == set(range(40))
     assert len(taught) == n - copies * len(judged)
     assert len(judged) == len(set(judged)) == 10  # of copies one judges
+    parts = divided(given, few=41, n_classes=2)
+    assert len(parts) == FOLDS  # of few different rows each judges once
+    assert sorted(np.concatenate([part.judges.rows for part in parts]) // copies) == list(range(40))
 
 
 @pytest.mark.parametrize("agree", [True, False])
