@@ -64,7 +64,7 @@ def in_units(split: Split, units: str) -> Split:
 def starts(n_features: int, options: Options) -> list[dict[str, Any]]:
     """Where learning begins: as the options say, then from kernels and inducing inputs at random."""
     plain = RBF(10.0, float(np.sqrt(n_features)))  # of features of unit variance
-    found = [{"kernel": plain}]
+    found: list[dict[str, Any]] = [{"kernel": plain}]
     for number in range(1, options.starts):
         variance, lengthscale = np.exp(np.random.default_rng(number).normal((2.0, 0.0), (1.0, 0.6)))
         kernel = RBF(float(variance), float(lengthscale * np.sqrt(n_features)))
