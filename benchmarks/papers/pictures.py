@@ -209,7 +209,7 @@ TABLES: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {  # benchmark: wha
     "ivm2006_figure1": (("strategy", "round"), ("error_percent", "log_loss")),
     "local_blocks": (
         ("set", "method", "rows", "block_rows", "active", "seed"),
-        ("rmse", "error_percent", "log_loss", "seconds"),
+        ("rmse", "error_percent", "log_loss"),
     ),
 }
 SHOWN = {
