@@ -13,10 +13,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import record
 from benchmarks.__main__ import listing, scripts
 from benchmarks.datasets import split_of
 from benchmarks.harness import probability_scores, scores
-from benchmarks.papers import fitc_table1, pictures
+from benchmarks.papers import fitc_table1, tables
 from streamgp import StreamGPClassifier
 
 ROOT = Path(__file__).parents[1]
@@ -159,15 +160,15 @@ def test_tables_of_the_papers_are_made_of_the_last_records(tmp_path, monkeypatch
     (tmp_path / "ivm2006_table2.jsonl").write_text(
         "\n".join(json.dumps({"date": "a day", "commit": "a tree", **line}) for line in lines)
     )
-    monkeypatch.setattr(pictures, "RESULTS", tmp_path)
-    assert pictures.write_tables() == [
+    monkeypatch.setattr(record, "RESULTS", tmp_path)
+    assert tables.write_tables() == [
         *("", "`ivm2006_table2`:", ""),
         "| digit | active | error_percent | log_loss | paper_error_percent |",
         "|---|---|---|---|---|",
         "| 9 | 3900 | 0.55 | 0.016 | – |",
         "| 8 | 3600 | 0.4 | 0.011 | – |",
     ]
-    told = {line.split(" | ")[0]: line for line in pictures.write_commands()}
+    told = {line.split(" | ")[0]: line for line in tables.write_commands()}
     assert told["| [IVM2006] table 2"].endswith("| 3 | a day, a tree |")
     assert told["| [IVM2006] table 3"].endswith("| 0 | not run |")
 
