@@ -90,40 +90,48 @@ def settle(
     options = _options(prepared, settings, planned)
     if len(options) == 1:
         return [options[0].settings], None
-    folder = None
+    cheaper, folder = _cheaper(prepared, settings, planned), None
     if settings.checkpoint is not None:
         folder = trial_folder(settings.checkpoint, identity)
     saved = None if folder is None else folder.latest()
     if saved is not None:
         trial = Trial(**saved.header)
     else:
-        trial = _held_in_time(options, prepared, plan, settings, fit, seconds)
+        trial = _held_in_time(options, cheaper, prepared, plan, settings, fit, seconds)
     logger.info("auto: %s", trial.sentence())
     if folder is not None and saved is None:
         folder.save(0, trial._asdict(), {})
-    named = {option.name: option for option in options}
+    named = {option.name: option for option in (*cheaper, *options)}
     return [trial.settled(named[name]) for name in trial.members], trial
 
 
 def _held_in_time(
     options: Sequence[Candidate],
+    cheaper: Sequence[Candidate],
     prepared: Prepared,
     plan: MemoryPlan,
     settings: FitSettings,
     fit: Fit,
     seconds: float,
 ) -> Trial:
-    """A trial of the candidates that there is time for; without one where there is no time for that."""
+    """A trial of the candidates that there is time for; without one where there is no time for that.
+
+    Where blocks are too dear, ``cheaper`` ones are tried, among them what blocks contain.
+    """
     if math.isinf(seconds):
         return _held(prepared, plan, settings, [option.name for option in options], fit)
     shape = _shape(prepared, prepared.rows.n_rows)
-    kept, rows = affordable(options, shape, SAMPLE_ROWS, seconds, measured_rate())
+    rate = measured_rate()
+    kept, rows = affordable(options, shape, SAMPLE_ROWS, seconds, rate)
+    if BLOCKS not in [option.name for option in kept]:
+        kept, rows = affordable(cheaper or options, shape, SAMPLE_ROWS, seconds, rate)
     names = [option.name for option in kept]
-    left_out = [option.name for option in options if option.name not in names]
+    known = list(dict.fromkeys(option.name for option in (*cheaper, *options)))
+    left_out = [name for name in known if name not in names]
     if not rows:
         [only] = kept
         # Simpler ones would take less time, but nothing could say that they are better.
-        left_out = left_out[[option.name for option in options].index(only.name) :]
+        left_out = left_out[known.index(only.name) :]
         return Trial(only.name, {}, {}, None, 0, 0.0, only.settings.n_active, left_out)
     if prepared.rows.n_rows < FEWEST_ROWS and np.ndim(settings.validation) == 0:
         trial = _held_in_folds(prepared, plan, settings, names, fit)
@@ -138,17 +146,28 @@ def possible(prepared: Prepared, settings: FitSettings, planned: Planned) -> dic
     return {option.name: option.settings for option in _options(prepared, settings, planned)}
 
 
-def _options(prepared: Prepared, settings: FitSettings, planned: Planned) -> list[Candidate]:
+def _options(
+    prepared: Prepared, settings: FitSettings, planned: Planned, without: str = ""
+) -> list[Candidate]:
     """The candidates, simplest first; one where the settings leave no choice, or rows are too few for it."""
     shape = _shape(prepared, prepared.rows.n_rows)
     if not settings.method_is_open:
         sized = with_size(settings, shape)
         return [Candidate("as asked", _fitting(sized, planned) if settings.size_is_open else sized, 0)]
-    options = worth_trying(_that_fit(settings, candidates(settings, shape), planned), shape)
+    suiting = [option for option in candidates(settings, shape) if option.name != without]
+    options = worth_trying(_that_fit(settings, suiting, planned), shape)
     few = shape.n_rows < FEWEST_ROWS and np.min(prepared.class_counts) < FOLDS
     if not few and shape.n_rows >= FEWEST_FOLDED:
         return options
     return [option for option in options if option.name == EXACT] or options[-1:]
+
+
+def _cheaper(prepared: Prepared, settings: FitSettings, planned: Planned) -> list[Candidate]:
+    """The candidates without blocks, with what blocks contain; none where only blocks fit the budget."""
+    try:
+        return _options(prepared, settings, planned, without=BLOCKS)
+    except BudgetError:
+        return []
 
 
 def _fitting(settings: FitSettings, planned: Planned) -> FitSettings:

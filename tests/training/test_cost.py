@@ -10,6 +10,7 @@ import pytest
 import streamgp
 from streamgp import StreamGPClassifier
 from streamgp.settings import fit_settings
+from streamgp.training import trial
 from streamgp.training.auto import Shape, candidates
 from streamgp.training.cost import affordable, measured_rate, multiply_adds
 
@@ -96,3 +97,13 @@ def test_a_mode_over_a_store_needs_no_square_of_inducing_inputs():
     assert held[1] > 2.1 * held[0]
     # Steps by parts of a very large store take fewer passes than a search over a smaller one.
     assert cost(10**6, 500, "64MiB") / 10**6 < cost(10**5, 500, "64MiB") / 10**5
+
+
+def test_where_blocks_are_too_dear_inducing_inputs_that_they_contain_are_tried(generator, monkeypatch):
+    X = generator.standard_normal((1500, 3))
+    # A machine so slow that there is time for 4e10 multiply-adds: what it is does not matter to the choice.
+    monkeypatch.setattr(trial, "measured_rate", lambda: 4e4)
+    model = streamgp.fit_stream((X, np.sin(2 * X[:, 0])), random_state=0, max_seconds=1e6)
+    assert model.history_[0]["left_out"] == ["local blocks"]
+    assert "inducing inputs" in model.recipe_
+    assert model.score(X, np.sin(2 * X[:, 0])) > 0.9
