@@ -47,18 +47,17 @@ def test_real_targets_have_the_noise_that_is_said():
     assert np.mean(error**2) == pytest.approx(drawn.error.mean(), rel=0.05)
 
 
-def test_an_interrupted_store_is_completed(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(make_teacher, "CHUNK_ROWS", 1000)
+def test_an_interrupted_store_is_completed(tmp_path, capsys):
     teacher = Teacher(period=2500)
-    found = write_teacher(tmp_path / "whole", teacher, 2500)
-    write_teacher(tmp_path / "begun", teacher, 2500)
+    found = write_teacher(tmp_path / "whole", teacher, 2500, chunk_rows=1000)
+    write_teacher(tmp_path / "begun", teacher, 2500, chunk_rows=1000)
     group = zarr.open_group(tmp_path / "begun", mode="r+")
     group["bayes"][1] = np.nan  # as if the second chunk had not been finished
     group["X"][1500:2000] = 0.0
-    make_teacher.main([str(tmp_path / "begun"), "--rows", "2500"])
+    make_teacher.main([str(tmp_path / "begun"), "--rows", "2500", "--chunk-rows", "1000"])
     assert json.loads(capsys.readouterr().out) == found
     whole = zarr.open_group(tmp_path / "whole", mode="r")
     for name in ("X", "y"):
         np.testing.assert_array_equal(group[name][:], whole[name][:])
     with pytest.raises(ValueError, match="another teacher"):
-        write_teacher(tmp_path / "begun", Teacher(seed=1), 2500)
+        write_teacher(tmp_path / "begun", Teacher(seed=1), 2500, chunk_rows=1000)
