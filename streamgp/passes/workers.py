@@ -105,17 +105,20 @@ class Cluster:
         queue, flight, window, counted = iter(items), deque[Any](), self._window(), time.monotonic()
         merged: list[T] = []
         chain, links = None, 0
+
+        def submit() -> None:
+            for item in islice(queue, max(0, window - len(flight))):
+                pieces = [self.client.compute(p) if is_dask_collection(p) else p for p in item]
+                flight.append(self.client.submit(_call, function, common, *pieces, pure=False))
+
         try:
-            while True:
+            submit()
+            while flight:
                 if time.monotonic() - counted > _SECONDS_BETWEEN_COUNTS:
                     window, counted = self._window(), time.monotonic()
-                for item in islice(queue, max(0, window - len(flight))):
-                    pieces = [self.client.compute(p) if is_dask_collection(p) else p for p in item]
-                    flight.append(self.client.submit(_call, function, common, *pieces, pure=False))
-                if not flight:
-                    return merged[0]
                 self._wait(flight[0])
                 part = flight.popleft()
+                submit()  # now: an empty flight means that nothing is left, however small the window
                 chain = part if chain is None else self.client.submit(_merge, common, chain, part, pure=False)
                 links += 1
                 if links == self.group or not flight:
@@ -123,6 +126,7 @@ class Cluster:
                     merged = [merge(total, found) for total in merged] or [found]
                     chain, links = None, 0
                 self.advance()
+            return merged[0]
         except Exception:
             for future in flight:  # nothing may still be writing when the error is told
                 future.exception()

@@ -150,6 +150,18 @@ def test_results_are_merged_in_a_fixed_tree_and_few_of_them_by_the_client(
         assert merged_here == -(-spans // size) - 1
 
 
+def test_the_tree_of_merges_is_the_same_while_a_cluster_has_lost_its_workers(generator, monkeypatch):
+    monkeypatch.setattr(run, "MOST_MERGED", 4)
+    rows = open_rows(np.exp(20 * generator.standard_normal((19, 1))), y=None).cut(1)
+    visitor = WhereMerged(threading.get_ident())
+    here = run_pass(rows, visitor, PassSettings(1, 3))
+    monkeypatch.setattr(workers.Cluster, "_window", lambda cluster: 1)  # as it is without any worker
+    with cluster_of(1) as (_, client):
+        there = run_pass(rows, visitor, PassSettings(1, 1, client))
+    assert there[:2] == here[:2]
+    assert there[2] == 3
+
+
 @dataclass(frozen=True)
 class Fails(Visitor[int]):
     """At one row; or in the merge with it."""
