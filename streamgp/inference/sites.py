@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
-from scipy.linalg.lapack import dtrtri
+from scipy.linalg import solve_triangular
 
 from streamgp.arrays import FloatArray
+from streamgp.numerics import factors
 from streamgp.posterior import Head
 
 
@@ -41,21 +41,21 @@ def head_from_factor(
 
     T = S L⁻ᵀ, S = diag(root).  Shapes: (d, d), (d,), (d,).  Cost: ⅓ d³ flops.
     """
-    inverse, _ = dtrtri(factor, lower=1, overwrite_c=1)
-    projection = np.ascontiguousarray(inverse.T)
+    factors.invert_upper(factor.T)
+    projection = np.ascontiguousarray(factor.T)
     projection *= root[:, None]
     return Head(projection, targets, columns)
 
 
 def inverse_factor(gram: FloatArray, root: FloatArray) -> tuple[FloatArray, float]:
-    """The inverse L⁻¹ of the lower factor of B = 1 + S K S, in place of K, and log|B|.
+    """The inverse L⁻¹ of the lower factor of B = 1 + S K S, in place of K (Fortran order), and log|B|.
 
     S = diag(root).  Shapes: gram (d, d), root (d,).  Cost: ⅔ d³ flops, no other matrix.
     """
     factor = scaled_cholesky(gram, root)
     log_determinant = 2.0 * float(np.log(factor.diagonal()).sum())
-    inverse, _ = dtrtri(factor, lower=1, overwrite_c=1)
-    return inverse, log_determinant
+    factors.invert_upper(factor.T)
+    return factor, log_determinant
 
 
 def scaled_cholesky(gram: FloatArray, root: FloatArray) -> FloatArray:
@@ -67,5 +67,6 @@ def scaled_cholesky(gram: FloatArray, root: FloatArray) -> FloatArray:
     gram *= root[:, None]
     gram.flat[:: len(gram) + 1] += 1.0
     # The matrix is symmetric: its transpose is itself, in the order that LAPACK works in.
-    factor: FloatArray = cholesky(gram.T, lower=True, overwrite_a=True, check_finite=False)
-    return factor
+    factors.cholesky(gram, upper=True)
+    factors.clear_below(gram)
+    return gram.T

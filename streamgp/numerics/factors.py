@@ -27,19 +27,29 @@ _NUMBER = {np.dtype(np.float32): ctypes.c_float, np.dtype(np.float64): ctypes.c_
 _PREFIX = {np.dtype(np.float32): "s", np.dtype(np.float64): "d"}
 
 
-def cholesky(matrix: Floats) -> None:
+def cholesky(matrix: Floats, *, upper: bool = False) -> None:
     """L Lᵀ = matrix, in place of its lower triangle; the upper one is neither read nor changed.
 
+    ``upper``: Lᵀ in place of the upper triangle instead, and the lower one stays.
     Shapes: (b, b), positive definite.  Cost: ⅓ b³ flops.  Hazard: LinAlgError where it is not.
     """
-    status = _triangle_call("potrf", matrix, b"U")
+    status = _triangle_call("potrf", matrix, b"L" if upper else b"U")
     if status != 0:
         raise LinAlgError(f"the leading minor of order {status} is not positive definite")
 
 
 def invert_lower(factor: Floats) -> None:
     """L⁻¹ in place of L, the lower triangle.  Shapes: (b, b).  Cost: ⅓ b³ flops."""
-    if _triangle_call("trtri", factor, b"U", b"N") != 0:
+    _invert(factor, b"U")
+
+
+def invert_upper(factor: Floats) -> None:
+    """R⁻¹ in place of R, the upper triangle.  Shapes: (b, b).  Cost: ⅓ b³ flops."""
+    _invert(factor, b"L")
+
+
+def _invert(factor: Floats, triangle: bytes) -> None:
+    if _triangle_call("trtri", factor, triangle, b"N") != 0:
         raise LinAlgError("the triangle has a zero on its diagonal")
 
 
@@ -96,6 +106,14 @@ def scaled_identity_plus(matrix: FloatArray, root: FloatArray, out: Floats) -> N
         out[i, i] = 1.0 + root[i] * matrix[i, i] * root[i]
         for j in range(i + 1, matrix.shape[1]):
             out[i, j] = 0.0
+
+
+@compiled
+def clear_below(matrix: Floats) -> None:
+    """Zeros below the diagonal, in place.  Shapes: (b, b)."""
+    for i in range(matrix.shape[0]):
+        for j in range(i):
+            matrix[i, j] = 0.0
 
 
 @compiled

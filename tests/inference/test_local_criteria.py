@@ -6,9 +6,17 @@ import numpy as np
 import pytest
 
 from streamgp.inference.inducing.basis import JITTER
-from streamgp.inference.local.criteria import Examples, blocks_evidence, half_and_half, sample_evidence
+from streamgp.inference.local.criteria import (
+    Examples,
+    blocks_evidence,
+    half_and_half,
+    left_out_rows,
+    sample_evidence,
+)
 from streamgp.kernels import RBF, Matern52, White
 from streamgp.likelihoods import Gaussian, Probit
+from streamgp.passes.run import limited_threads
+from streamgp.passes.side_by_side import side_by_side
 from tests.inference.test_fitc import agree
 from tests.inference.test_local import members, problem
 from tests.reference import ep_dense, pic_dense
@@ -39,6 +47,24 @@ def test_half_left_out_density_and_half_evidence(kernel):
     agree(found.kernel_gradient, np.array(expected), 1e-7)
     by_noise = derivative(lambda t: value(kernel, 0.05 * np.exp(t)), 1e-3)
     agree(found.likelihood_gradient, np.array([by_noise]), 1e-7)
+
+
+def test_blocks_side_by_side_give_the_same_bits():
+    X, y, Z, groups = problem(3, rows=60, blocks=6)
+    kernel, sample = Matern52(1.2, (0.9, 1.1)), Examples(X[:20] + 0.1, y[:20])
+    blocks = tuple(Examples(X[rows], y[rows]) for rows in members(groups))
+
+    def found(over):
+        return (
+            *half_and_half(kernel, Gaussian(0.05), Z, blocks, sample, over)[:3],
+            *left_out_rows(kernel, Gaussian(0.05), Z, blocks, over),
+            *blocks_evidence(kernel, Probit(0.1), blocks, over=over).evidence[:3],
+        )
+
+    with limited_threads(3), side_by_side(3) as over:
+        together = found(over)
+    for one, other in zip(found(map), together, strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_the_evidence_of_a_sample_is_that_of_an_exact_process():

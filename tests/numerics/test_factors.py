@@ -44,6 +44,19 @@ def test_factor_and_inverse(generator, dtype, size):
     near(lower, np.linalg.inv(matrix.astype(np.float64)), dtype)
 
 
+@pytest.mark.parametrize("size", [0, 1, 40])
+def test_upper_factor_and_inverse(generator, dtype, size):
+    matrix = positive(generator, size, dtype)
+    upper = matrix.copy()
+    factors.cholesky(upper, upper=True)
+    np.testing.assert_array_equal(np.tril(upper, -1), np.tril(matrix, -1))
+    factors.clear_below(upper)
+    near(upper, np.linalg.cholesky(matrix.astype(np.float64)).T, dtype)
+    inverse = upper.copy()
+    factors.invert_upper(inverse)
+    near(inverse @ upper, np.eye(size), dtype)
+
+
 @pytest.mark.parametrize("width", [0, 1, 5, 130])
 @pytest.mark.parametrize("transposed", [False, True])
 def test_products_and_solutions(generator, dtype, width, transposed):

@@ -220,3 +220,7 @@ def test_little_memory_gives_smaller_courses():
     smaller = affordable_course(whole, *shape, needed // 4)
     assert smaller.rows < whole.rows
     assert course_bytes(smaller, *shape) <= needed // 4
+    room = affordable_course(whole, *shape, 2 * needed)
+    assert room.workers > 1
+    assert course_bytes(room, *shape) <= 2 * needed
+    assert room.rows == whole.rows

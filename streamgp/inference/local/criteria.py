@@ -3,12 +3,15 @@
 Parameters must suit near rows, which a random sample does not have, and far ones, which a block does not.
 Real targets: the left-one-out density of some blocks and the exact evidence of random rows, in equal parts.
 Two classes: the EP evidence of some blocks, each a process of its own, from sites kept between steps.
+Blocks do not need each other within a round: functions take the ``map`` that goes over them,
+which may do several at once. Sums are in the order of the blocks all the same.
 Measurements: docs/decisions.md.
 """
 
 from __future__ import annotations
 
-from functools import reduce
+from collections.abc import Iterable
+from functools import partial, reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +22,7 @@ from streamgp.inference.inducing.basis import make_basis
 from streamgp.inference.inducing.posterior import InducingPosterior
 from streamgp.inference.inducing.slopes import Evidence
 from streamgp.inference.local.left_out import (
+    LeftOut,
     LeftOutSums,
     finish_left_out,
     left_out_block,
@@ -28,11 +32,12 @@ from streamgp.inference.local.left_out import (
     merge_left_out_slopes,
 )
 from streamgp.inference.local.prior import BlockPrior, block_prior, prior_bytes
-from streamgp.inference.local.sweep import exact_block, merge_local
+from streamgp.inference.local.sweep import LocalSums, exact_block, merge_local
 from streamgp.inference.sites import Sites
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Gaussian, Likelihood
 from streamgp.numerics import factors
+from streamgp.passes.side_by_side import Map
 
 
 class Examples(NamedTuple):
@@ -48,17 +53,18 @@ def half_and_half(
     inducing: FloatArray,
     blocks: tuple[Examples, ...],
     sample: Examples,
+    over: Map = map,
 ) -> Evidence:
     """Half the left-one-out density of blocks, half the evidence of a random sample, in nats a row.
 
     ½ Σ log p(y_i | all other y of the blocks)/n_blocks + ½ log p(y of the sample)/n_sample
     The density alone lets a kernel forget what blocks are too small to show, the evidence alone lets it call
     noise what only near rows can explain.
-    Shapes: inducing (m, p).  Cost: that of :func:`left_out_density` and :func:`sample_evidence`.
+    Shapes: inducing (m, p).  Cost: three rounds over the blocks, see
+    :mod:`streamgp.inference.local.left_out`, and :func:`sample_evidence`; all priors are held.
     Oracle: finite differences.
     """
-    near = left_out_density(kernel, likelihood, inducing, blocks)
-    far = sample_evidence(kernel, likelihood, sample)
+    near, far = _near_and_far(kernel, likelihood, inducing, blocks, sample, over)
     n_near, n_far = sum(len(block.targets) for block in blocks), len(sample.targets)
 
     def half(of_near: FloatArray, of_far: FloatArray) -> FloatArray:
@@ -72,57 +78,88 @@ def half_and_half(
     )
 
 
-def left_out_density(
-    kernel: Kernel, likelihood: Gaussian, inducing: FloatArray, blocks: tuple[Examples, ...]
-) -> Evidence:
-    """The sum of left-one-out log densities of blocks in memory, under the model of these blocks alone.
+def _near_and_far(
+    kernel: Kernel,
+    likelihood: Gaussian,
+    inducing: FloatArray,
+    blocks: tuple[Examples, ...],
+    sample: Examples,
+    over: Map,
+) -> tuple[Evidence, Evidence]:
+    """The sum of left-one-out log densities of blocks, under the model of them alone; the sample's evidence.
 
-    Cost: three rounds over the blocks, see :mod:`streamgp.inference.local.left_out`; all priors are held.
+    The sample takes as long as several blocks, so it goes first in the last round.
     """
     basis = make_basis(kernel, inducing)
-    pairs = [(block_prior(basis, block.inputs), block) for block in blocks]
-    posterior = _regression_posterior(pairs, likelihood)
-    sums = _left_out_sums(pairs, posterior, likelihood)
-    slopes = reduce(
-        merge_left_out_slopes,
-        (left_out_slopes(basis, prior, posterior, *block, likelihood, sums) for prior, block in pairs),
+    priors = list(over(lambda block: block_prior(basis, block.inputs), blocks))
+    posterior = _regression_posterior(priors, blocks, likelihood, over)
+    sums = _left_out_sums(priors, blocks, posterior, likelihood, over)
+    of_sample = partial(sample_evidence, kernel, likelihood, sample)
+    of_blocks = (
+        partial(left_out_slopes, basis, prior, posterior, *block, likelihood, sums)
+        for prior, block in zip(priors, blocks, strict=True)
     )
-    return finish_left_out(basis, likelihood, sums, slopes)
+    far, *slopes = over(lambda work: work(), (of_sample, *of_blocks))
+    return finish_left_out(basis, likelihood, sums, reduce(merge_left_out_slopes, slopes)), far
 
 
 def left_out_sums(
-    kernel: Kernel, likelihood: Gaussian, inducing: FloatArray, blocks: tuple[Examples, ...]
+    kernel: Kernel, likelihood: Gaussian, inducing: FloatArray, blocks: tuple[Examples, ...], over: Map = map
 ) -> LeftOutSums:
     """Left-one-out log densities and squared errors of blocks in memory, summed, without a gradient."""
     basis = make_basis(kernel, inducing)
-    pairs = [(block_prior(basis, block.inputs), block) for block in blocks]
-    return _left_out_sums(pairs, _regression_posterior(pairs, likelihood), likelihood)
+    priors = list(over(lambda block: block_prior(basis, block.inputs), blocks))
+    posterior = _regression_posterior(priors, blocks, likelihood, over)
+    return _left_out_sums(priors, blocks, posterior, likelihood, over)
 
 
 def left_out_rows(
-    kernel: Kernel, likelihood: Gaussian, inducing: FloatArray, blocks: tuple[Examples, ...]
+    kernel: Kernel, likelihood: Gaussian, inducing: FloatArray, blocks: tuple[Examples, ...], over: Map = map
 ) -> tuple[FloatArray, FloatArray]:
     """Latent mean and variance of each row of blocks in memory, left out, one block after the other."""
     basis = make_basis(kernel, inducing)
-    pairs = [(block_prior(basis, block.inputs), block) for block in blocks]
-    posterior = _regression_posterior(pairs, likelihood)
-    found = [left_out_block(prior, posterior, block.targets, likelihood)[0] for prior, block in pairs]
+    priors = list(over(lambda block: block_prior(basis, block.inputs), blocks))
+    posterior = _regression_posterior(priors, blocks, likelihood, over)
+    found = [one for one, _ in _left_out(priors, blocks, posterior, likelihood, over)]
     mean, variance = (np.concatenate(column) for column in zip(*(one[:2] for one in found), strict=True))
     return mean, np.maximum(variance - likelihood.noise, 0.0)
 
 
 def _left_out_sums(
-    pairs: list[tuple[BlockPrior, Examples]], posterior: InducingPosterior, likelihood: Gaussian
+    priors: list[BlockPrior],
+    blocks: tuple[Examples, ...],
+    posterior: InducingPosterior,
+    likelihood: Gaussian,
+    over: Map,
 ) -> LeftOutSums:
-    parts = (left_out_block(prior, posterior, block.targets, likelihood)[1] for prior, block in pairs)
+    parts = (sums for _, sums in _left_out(priors, blocks, posterior, likelihood, over))
     return reduce(merge_left_out, parts)
 
 
+def _left_out(
+    priors: list[BlockPrior],
+    blocks: tuple[Examples, ...],
+    posterior: InducingPosterior,
+    likelihood: Gaussian,
+    over: Map,
+) -> Iterable[tuple[LeftOut, LeftOutSums]]:
+    def one(pair: tuple[BlockPrior, Examples]) -> tuple[LeftOut, LeftOutSums]:
+        prior, block = pair
+        return left_out_block(prior, posterior, block.targets, likelihood)
+
+    return over(one, zip(priors, blocks, strict=True))
+
+
 def _regression_posterior(
-    pairs: list[tuple[BlockPrior, Examples]], likelihood: Gaussian
+    priors: list[BlockPrior], blocks: tuple[Examples, ...], likelihood: Gaussian, over: Map
 ) -> InducingPosterior:
-    parts = (exact_block(prior, block.targets, likelihood).sums for prior, block in pairs)
-    return reduce(merge_local, parts).sums.posterior()
+    def one(pair: tuple[BlockPrior, Examples]) -> LocalSums:
+        prior, block = pair
+        return exact_block(prior, block.targets, likelihood).sums
+
+    parts = over(one, zip(priors, blocks, strict=True))
+    sums: LocalSums = reduce(merge_local, parts)
+    return sums.sums.posterior()
 
 
 def sample_evidence(kernel: Kernel, likelihood: Gaussian, sample: Examples) -> Evidence:
@@ -166,6 +203,7 @@ def blocks_evidence(
     start: tuple[Sites, ...] | None = None,
     *,
     tolerance: float = 1e-4,
+    over: Map = map,
 ) -> BlocksEvidence:
     """The EP evidence of blocks, each a process of its own, summed; from the sites of a near kernel if given.
 
@@ -174,10 +212,12 @@ def blocks_evidence(
     must hold them. Source: [PASS2012] section 2.
     """
     starts = (None,) * len(blocks) if start is None else start
-    found = [
-        active_evidence.evidence(kernel, likelihood, *block, sites, tolerance=tolerance)
-        for block, sites in zip(blocks, starts, strict=True)
-    ]
+
+    def one(pair: tuple[Examples, Sites | None]) -> active_evidence.Evidence:
+        block, sites = pair
+        return active_evidence.evidence(kernel, likelihood, *block, sites, tolerance=tolerance)
+
+    found = list(over(one, zip(blocks, starts, strict=True)))
     total = Evidence(
         sum(one.value for one in found),
         np.sum([one.kernel_gradient for one in found], axis=0),
@@ -189,16 +229,20 @@ def blocks_evidence(
 
 
 def half_and_half_bytes(
-    kernel: Kernel, n_blocks: int, rows: int, sample_rows: int, n_inducing: int, n_features: int
+    kernel: Kernel, n_blocks: int, rows: int, sample_rows: int, n_inducing: int, n_features: int, workers: int
 ) -> int:
-    """Upper bound of the bytes that :func:`half_and_half` takes for blocks of ``rows`` rows each."""
-    priors = 8 * n_blocks * rows * (rows + n_inducing) + prior_bytes(kernel, rows, n_inducing, n_features)
-    near = priors + left_out_bytes(kernel, rows, n_inducing, n_features) + 40 * n_inducing * n_inducing
+    """Upper bound of the bytes that :func:`half_and_half` takes for blocks of ``rows`` rows, some at once."""
+    priors = 8 * n_blocks * rows * (rows + n_inducing)
+    block = prior_bytes(kernel, rows, n_inducing, n_features)
+    block += left_out_bytes(kernel, rows, n_inducing, n_features) + 40 * n_inducing * n_inducing
     derivatives = 3 * kernel.workspace_bytes(sample_rows, sample_rows, n_features, 8)
-    return max(near, 24 * sample_rows * sample_rows + derivatives)
+    sample = 24 * sample_rows * sample_rows + derivatives
+    return priors + (workers - 1) * block + max(block, sample)
 
 
-def blocks_evidence_bytes(kernel: Kernel, likelihood: Likelihood, rows: int, n_features: int) -> int:
-    """Upper bound of the bytes that :func:`blocks_evidence` takes for blocks of at most ``rows`` rows."""
+def blocks_evidence_bytes(
+    kernel: Kernel, likelihood: Likelihood, rows: int, n_features: int, workers: int
+) -> int:
+    """Upper bound of the bytes that :func:`blocks_evidence` takes for blocks of ``rows`` rows at most."""
     derivatives = 3 * kernel.workspace_bytes(rows, rows, n_features, 8)
-    return 40 * rows * rows + derivatives + likelihood.workspace_bytes(rows) + 40 * 8 * rows
+    return workers * (40 * rows * rows + derivatives + likelihood.workspace_bytes(rows) + 40 * 8 * rows)

@@ -22,6 +22,7 @@ from streamgp.inference.local.criteria import (
 from streamgp.inference.sites import Sites
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Gaussian, Likelihood
+from streamgp.passes.side_by_side import Map, side_by_side
 from streamgp.posterior.calibration import calibrate_noise
 from streamgp.training.learn.climb import Memory, Parameters, climb, refused
 from streamgp.training.learn.local_rows import Lesson
@@ -75,9 +76,9 @@ def by_label_regression(problem: Problem, rows: Examples, kernel: Kernel) -> Ker
 
 def learn_from(problem: Problem, lesson: Lesson, steps: int, learned: Learned) -> Learned:
     """Kernel and likelihoods after so many steps uphill, by the criterion that the likelihood asks for."""
-    if is_gaussian(learned.likelihoods):
-        return _by_regression(problem, lesson, steps, learned)
-    return _by_propagation(problem, lesson, steps, learned)
+    way = _by_regression if is_gaussian(learned.likelihoods) else _by_propagation
+    with side_by_side(lesson.workers) as over:
+        return way(problem, lesson, steps, learned, over)
 
 
 def score(problem: Problem, lesson: Lesson, learned: Learned) -> float:
@@ -89,17 +90,19 @@ def score(problem: Problem, lesson: Lesson, learned: Learned) -> float:
         near, _ = _of_regression(problem, lesson)
         [noise] = learned.likelihoods
         assert isinstance(noise, Gaussian)
-        left_out = left_out_rows(learned.kernel, noise, lesson.inducing, near)
+        with side_by_side(lesson.workers) as over:
+            left_out = left_out_rows(learned.kernel, noise, lesson.inducing, near, over)
         targets = np.concatenate([one.targets for one in near])
         return calibrate_noise(targets, *left_out, noise.noise)[0].log_density
-    found = [
-        blocks_evidence(learned.kernel, likelihood, sets, tolerance=TOLERANCE).evidence.value
-        for likelihood, sets in zip(learned.likelihoods, _of_propagation(problem, lesson), strict=True)
-    ]
+    with side_by_side(lesson.workers) as over:
+        found = [
+            blocks_evidence(learned.kernel, likelihood, sets, tolerance=TOLERANCE, over=over).evidence.value
+            for likelihood, sets in zip(learned.likelihoods, _of_propagation(problem, lesson), strict=True)
+        ]
     return sum(found) / (len(found) * sum(len(one.targets) for one in (*lesson.near, *lesson.far)))
 
 
-def _by_regression(problem: Problem, lesson: Lesson, steps: int, learned: Learned) -> Learned:
+def _by_regression(problem: Problem, lesson: Lesson, steps: int, learned: Learned, over: Map) -> Learned:
     """Uphill in the density left out of near rows and the evidence of far ones."""
     near, far = _of_regression(problem, lesson)
     rows = sum(len(one.targets) for one in (*near, far))
@@ -108,7 +111,7 @@ def _by_regression(problem: Problem, lesson: Lesson, steps: int, learned: Learne
         [likelihood] = parameters.likelihoods
         assert isinstance(likelihood, Gaussian)
         try:
-            mean = half_and_half(parameters.kernel, likelihood, parameters.inducing, near, far)
+            mean = half_and_half(parameters.kernel, likelihood, parameters.inducing, near, far, over)
         except LinAlgError:
             return refused(parameters, False)
         total = Evidence(
@@ -121,12 +124,12 @@ def _by_regression(problem: Problem, lesson: Lesson, steps: int, learned: Learne
     start = Parameters(learned.kernel, (Gaussian(max(noise.noise, LEAST_START_NOISE)),), lesson.inducing)
     (kernel, [likelihood], _), _ = climb(problem, evaluate, start, steps, {}, _unsaved)
     assert isinstance(likelihood, Gaussian)
-    sums = left_out_sums(kernel, likelihood, lesson.inducing, near)
+    sums = left_out_sums(kernel, likelihood, lesson.inducing, near, over)
     least = LEAST_NOISE_SHARE * sums.squared_error / sums.rows
     return Learned(kernel, (Gaussian(max(likelihood.noise, least)),))
 
 
-def _by_propagation(problem: Problem, lesson: Lesson, steps: int, learned: Learned) -> Learned:
+def _by_propagation(problem: Problem, lesson: Lesson, steps: int, learned: Learned, over: Map) -> Learned:
     """Uphill in the EP evidence of near sets and far ones, each evaluation from the sites of the best one.
 
     Likelihoods of classes stay as they are: their bias is that of the class's share.
@@ -143,7 +146,7 @@ def _by_propagation(problem: Problem, lesson: Lesson, steps: int, learned: Learn
                     parts = np.split(memory["sites"][place], borders, axis=1)
                     start = tuple(Sites(*part) for part in parts)
                 evidence, sites, _ = blocks_evidence(
-                    parameters.kernel, likelihood, sets[place], start, tolerance=TOLERANCE
+                    parameters.kernel, likelihood, sets[place], start, tolerance=TOLERANCE, over=over
                 )
                 found.append(evidence)
                 reached.append(np.concatenate([np.array(one) for one in sites], axis=1))

@@ -22,6 +22,7 @@ from streamgp.inference.local.criteria import Examples, left_out_sums
 from streamgp.kernels import RBF, Matern12, Matern32, Matern52
 from streamgp.likelihoods import Gaussian
 from streamgp.passes.neighbours import FindNearRows
+from streamgp.passes.side_by_side import side_by_side
 from streamgp.selection.centres import metric
 from streamgp.training.learn.local_climb import TOLERANCE, Learned, is_gaussian, learn_from
 from streamgp.training.learn.local_rows import Course, Lesson, affordable_course, examples, rows_by_share
@@ -91,7 +92,7 @@ def _far(problem: Problem, last: IntArray, course: Course) -> Lesson:
     """Sets of far rows and inducing inputs, no near rows yet."""
     places = [last[k * course.far_rows : (k + 1) * course.far_rows] for k in range(course.far)]
     inducing = problem.inputs(problem.sample.features[last[: course.inducing]])
-    return Lesson((), tuple(examples(problem, rows) for rows in places), inducing)
+    return Lesson((), tuple(examples(problem, rows) for rows in places), inducing, course.workers)
 
 
 def _near(problem: Problem, centres: IntArray, scales: FloatArray, count: int) -> tuple[Examples, ...]:
@@ -127,19 +128,25 @@ def _judges_of(problem: Problem, learned: Learned, judges: IntArray, course: Cou
 
 def _judged(problem: Problem, learned: Learned, near: tuple[Examples, ...], lesson: Lesson) -> Judged:
     """A kernel with the mean left-out log density of rows in neighbourhoods."""
-    if is_gaussian(learned.likelihoods):
-        [noise] = learned.likelihoods
-        assert isinstance(noise, Gaussian)
-        sums = left_out_sums(learned.kernel, noise, lesson.inducing, near)
-        return Judged(learned, float(sums.log_density / sums.rows))
-    densities = []
-    for rows in near:
-        gram = np.asarray(learned.kernel.gram(rows.inputs), np.float64)
-        for head, likelihood in zip(judged_heads(problem), learned.likelihoods, strict=True):
-            targets = problem.head_targets(rows.targets, head)
-            found = expectation_propagation(gram, targets, likelihood, tolerance=TOLERANCE)
-            densities.append(found.left_out_log_density.mean())
+    with side_by_side(lesson.workers) as over:
+        if is_gaussian(learned.likelihoods):
+            [noise] = learned.likelihoods
+            assert isinstance(noise, Gaussian)
+            sums = left_out_sums(learned.kernel, noise, lesson.inducing, near, over)
+            return Judged(learned, float(sums.log_density / sums.rows))
+        densities = list(over(partial(_left_out_densities, problem, learned), near))
     return Judged(learned, float(np.mean(densities)))
+
+
+def _left_out_densities(problem: Problem, learned: Learned, near: Examples) -> list[float]:
+    """The mean left-out log density of a neighbourhood, for each head that takes part."""
+    gram = np.asarray(learned.kernel.gram(near.inputs), np.float64)
+    densities = []
+    for head, likelihood in zip(judged_heads(problem), learned.likelihoods, strict=True):
+        targets = problem.head_targets(near.targets, head)
+        found = expectation_propagation(gram, targets, likelihood, tolerance=TOLERANCE)
+        densities.append(float(found.left_out_log_density.mean()))
+    return densities
 
 
 def _course(problem: Problem, draft: Draft) -> Course:

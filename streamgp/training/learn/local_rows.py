@@ -29,6 +29,8 @@ class Course:
     far_rows: int
     inducing: int
     steps: int
+    workers: int = 1
+    """Sets that are worked on at once, where there are as many threads: memory decides."""
 
     @property
     def rows(self) -> int:
@@ -48,6 +50,7 @@ class Lesson(NamedTuple):
     near: tuple[Examples, ...]
     far: tuple[Examples, ...]
     inducing: FloatArray
+    workers: int
 
 
 def rows_by_share(problem: Problem) -> IntArray:
@@ -84,6 +87,7 @@ def make_lesson(problem: Problem, order: IntArray, course: Course, kernel: Kerne
         tuple(examples(problem, rows) for rows in near),
         tuple(examples(problem, rows) for rows in far),
         inducing,
+        course.workers,
     )
 
 
@@ -109,11 +113,18 @@ def _squares(problem: Problem, places: IntArray, centres: IntArray, scale: Float
 def affordable_course(
     course: Course, kernel: Kernel, likelihood: Likelihood, n_features: int, room: int
 ) -> Course:
-    """The course with half as many rows until it fits into ``room`` bytes."""
-    while min(course.near_rows, course.far_rows) > FEWEST_ROWS:
-        if course_bytes(course, kernel, likelihood, n_features) <= room:
-            break
+    """The course with half as many rows until it fits into ``room`` bytes, and as many workers as fit then.
+
+    Threads have no say in the rows: what is learned is the same on every machine.
+    """
+    shape = (kernel, likelihood, n_features)
+    while min(course.near_rows, course.far_rows) > FEWEST_ROWS and course_bytes(course, *shape) > room:
         course = course.halved()
+    while course.workers < course.near + course.far:
+        more = replace(course, workers=course.workers + 1)
+        if course_bytes(more, *shape) > room:
+            break
+        course = more
     return course
 
 
@@ -122,6 +133,6 @@ def course_bytes(course: Course, kernel: Kernel, likelihood: Likelihood, n_featu
     held = 8 * course.rows * (n_features + 8)
     if isinstance(likelihood, Gaussian):
         sizes = (course.near, course.near_rows, course.far_rows, course.inducing)
-        return held + half_and_half_bytes(kernel, *sizes, n_features)
+        return held + half_and_half_bytes(kernel, *sizes, n_features, course.workers)
     largest = max(course.near_rows, course.far_rows)
-    return held + blocks_evidence_bytes(kernel, likelihood, largest, n_features)
+    return held + blocks_evidence_bytes(kernel, likelihood, largest, n_features, course.workers)
