@@ -1,4 +1,8 @@
-"""The README's table and picture of the comparison, made of recorded cells."""
+"""The README's table and picture of the comparison, made of recorded cells.
+
+CPU seconds are what cells have in common that were measured beside other work or on another number of
+cores.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +20,9 @@ ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
 PICTURE = ROOT / "docs" / "peers.svg"
 BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
-CAPTION = "Error or RMSE, log loss of the test rows, seconds to fit with tuning; best log loss bold."
+CAPTION = "Error or RMSE, log loss of the test rows, CPU seconds to fit with tuning; best log loss bold."
 DRAWN = "† learned from 300,000 rows."
-PICTURE_LINE = "![Log loss of the test rows against seconds to fit](docs/peers.svg)"
+PICTURE_LINE = "![Log loss of the test rows against CPU seconds to fit](docs/peers.svg)"
 COLOURS = ("#d1495b", "#f0892b", "#2b8cbe", "#6baed6", "#41a05a", "#8c6bb1", "#b59a00", "#7a7a7a")
 MARKS = "o*ssD^vP"
 INK = "#808080"
@@ -60,7 +64,7 @@ def compared(found: dict[tuple[str, str], Row]) -> list[str]:
 
 
 def table(cells: Sequence[Row]) -> str:
-    """A row for each set, a column for each method: error or RMSE, log loss, seconds; best log loss bold."""
+    """A row for each set, a column for each method: error or RMSE, log loss (the best bold), CPU seconds."""
     found = summary(cells)
     methods = [method for method in METHODS if any(key[1] == method for key in found)]
     lines = ["| | " + " | ".join(methods) + " |", "|---" * (len(methods) + 1) + "|"]
@@ -79,11 +83,11 @@ def _told(row: Row | None, best: float) -> str:
     loss = f"{row['log_loss']:.3f}"
     loss = f"**{loss}**" if row["log_loss"] == best else loss
     drawn = "†" if row["rows_used"] < row["rows"] else ""
-    return f"{error}, {loss}, {row['seconds']:.0f} s{drawn}"
+    return f"{error}, {loss}, {row['cpu_seconds']:.0f} s{drawn}"
 
 
 def draw(cells: Sequence[Row], path: Path) -> None:
-    """Log loss against seconds, a panel for each set, a point for each method."""
+    """Log loss against CPU seconds, a panel for each set, a point for each method."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -104,7 +108,7 @@ def draw(cells: Sequence[Row], path: Path) -> None:
         if any(key[1] == method for key in found)
     ]
     figure.legend(handles=handles, loc="lower center", ncols=4, frameon=False, fontsize=8, labelcolor=INK)
-    figure.supxlabel("seconds to fit, tuning included", color=INK, fontsize=9, y=0.09)
+    figure.supxlabel("CPU seconds to fit, tuning included", color=INK, fontsize=9, y=0.09)
     figure.supylabel("log loss of the test rows", color=INK, fontsize=9)
     figure.tight_layout(rect=(0.02, 0.09, 1, 1))
     with matplotlib.rc_context({"svg.hashsalt": "streamgp"}):  # the same cells give the same file
@@ -116,7 +120,9 @@ def _panel(panel: Any, name: str, found: dict[tuple[str, str], Row]) -> None:
     for place, method in enumerate(METHODS):
         if (name, method) in found:
             row = found[name, method]
-            panel.plot(*(row["seconds"], row["log_loss"]), MARKS[place], color=COLOURS[place], markersize=7)
+            panel.plot(
+                *(row["cpu_seconds"], row["log_loss"]), MARKS[place], color=COLOURS[place], markersize=7
+            )
     panel.set_xscale("log")
     panel.set_xlim(1, 2000)
     panel.margins(y=0.15)
