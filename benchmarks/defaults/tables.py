@@ -12,7 +12,7 @@ from benchmarks.harness import Row
 
 README = Path(__file__).parents[1] / "README.md"
 OBVIOUS = ("constant", "line", "exact")
-REST = ("s", "chosen", "commit")
+REST = ("CPU s", "chosen", "commit")
 
 
 def write(name: str, text: str, path: Path = README) -> None:
@@ -72,7 +72,7 @@ def _by(rows: Sequence[Row], *columns: str) -> list[tuple[tuple[str, ...], list[
 
 def _rest(found: Sequence[Row]) -> list[str]:
     chosen, commits = (", ".join(sorted({str(row[key]) for row in found})) for key in ("chosen", "commit"))
-    return [f"{_mean(found, 'seconds'):.0f}", chosen, commits]
+    return [f"{_mean(found, 'cpu_seconds'):.0f}", chosen, commits]
 
 
 def _error_of(row: Row) -> str:
