@@ -98,9 +98,10 @@ class StreamGPParameters(BaseEstimator):  # type: ignore[misc]
     memory_budget : int or str
         Bytes, or a size such as ``"1GiB"``, that the fit may use beside Python, its libraries and their
         compiled code: what it adds to a process that has run a small one.
-    validation : None, False, float or array of row numbers
-        Rows held out to stop early, or to choose the approximation. None: min(5 %, 10000) of them,
-        stratified; none for "pass" and "fpass" with "ep", and for "local". False: none.
+    validation : None, False, "last", float or array of row numbers
+        Rows held out to choose a method, to stop early, or to choose the approximation. None: min(5 %, 10000)
+        of them, stratified; none for "pass" and "fpass" with "ep", and for "local". False: none. "last": the
+        last twentieth of the rows, for rows in order of time and a model that is to predict later ones.
     max_seconds : float, optional
         Where methods are left open, those that would take longer by a rough estimate are not tried, and
         ``recipe_`` names them. Every stage ends with its current step once the time has passed.

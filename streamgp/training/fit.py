@@ -34,7 +34,7 @@ from streamgp.posterior.model import Model, mixed
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive, class_predictive
 from streamgp.settings import FitSettings, refuse_for_real_targets, task_of
 from streamgp.training.choices import Choices, Traits, resolve
-from streamgp.training.fit_memory import plan_fit
+from streamgp.training.fit_memory import plan_fit, with_rows_named
 from streamgp.training.heads import make_snapshot
 from streamgp.training.identity import identity_of, planned_identity
 from streamgp.training.learn.criterion import TUNING_ACTIVE
@@ -68,7 +68,7 @@ class Fitted(NamedTuple):
 
 def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
     """A model of the rows."""
-    settings = replace(settings, progress=Progress.of(settings.progress))
+    settings = replace(with_rows_named(settings, rows.n_rows), progress=Progress.of(settings.progress))
     refuse_impossible(settings.memory_budget)
     started = time.monotonic()
     with ExitStack() as stack:
@@ -98,7 +98,7 @@ def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
 
 def settled_by_trial(rows: Rows, task: Task, settings: FitSettings) -> tuple[FitSettings, Trial | None]:
     """The settings that a fit of the rows would settle on, and the trial that it holds for that."""
-    settings = replace(settings, progress=Progress.of(settings.progress))
+    settings = replace(with_rows_named(settings, rows.n_rows), progress=Progress.of(settings.progress))
     _, _, members, trial = _settled(rows, task, settings, time.monotonic())
     return members[0], trial
 
@@ -146,7 +146,7 @@ def _settled(
 
 def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recipe, Draft]:
     """Plan, read all rows once, and compose; nothing is open in these settings."""
-    started = time.monotonic()
+    started, settings = time.monotonic(), with_rows_named(settings, rows.n_rows)
     return _composed(*_prepared(rows, task, settings), settings, started)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from streamgp.data import Rows
@@ -14,12 +16,23 @@ from streamgp.settings import FitSettings
 from streamgp.training.learn.criterion import SAMPLE_ACTIVE, SAMPLE_ROWS
 from streamgp.training.plan import Demand, MemoryPlan, make_plan
 
+LAST_SHARE, MOST_LAST = 0.05, 1_000_000
+"""Of the rows, how many ``validation="last"`` names, and how many at most."""
 BY_CRITERION = (True, "constant", "hybrid", "exact")
 """Ways that can mean learning by the IVM's criterion, whatever the data turn out to be."""
 
 
+def with_rows_named(settings: FitSettings, n_rows: int) -> FitSettings:
+    """The settings with numbers in the place of ``validation="last"``."""
+    if not (isinstance(settings.validation, str) and settings.validation == "last"):
+        return settings
+    count = min(max(1, int(LAST_SHARE * n_rows)), MOST_LAST)
+    return replace(settings, validation=np.arange(n_rows - count, n_rows))
+
+
 def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
     """The memory plan of a fit; nothing is read."""
+    settings = with_rows_named(settings, rows.n_rows)
     inference, with_slopes = settings.inference, settings.learning == "passes"
     named = 0 if settings.validation is None else np.size(settings.validation)
     joint_classes = heads if settings.multiclass == "joint" and inference.sees_all_rows else 0

@@ -243,7 +243,7 @@ def _validation(validation: Any, n_rows: int, n_labelled: int) -> tuple[IntArray
     rows = np.unique(np.asarray(validation))
     if rows.dtype.kind not in "iu" or rows.ndim != 1 or rows.size == 0 or rows[0] < 0 or rows[-1] >= n_rows:
         raise ParameterError(
-            f"validation must be None, False, a share below 1 or row numbers from 0 to {n_rows - 1}, "
+            f'validation must be None, False, "last", a share below 1 or row numbers from 0 to {n_rows - 1}, '
             f"not {validation!r}"
         )
     if rows.size > n_rows - 2:
