@@ -14,6 +14,7 @@ from streamgp.inference.inducing.heads import RowWeights
 from streamgp.inference.inducing.posterior import InducingPosterior, posterior_from_moments
 from streamgp.inference.inducing.sweep import exact_evidence, log_evidence
 from streamgp.inference.local.heads import COLUMNS, LocalExact, LocalSweep
+from streamgp.inference.local.held import held_prior_bytes
 from streamgp.inference.local.snapshot import LocalSnapshot
 from streamgp.inference.local.sweep import merge_local
 from streamgp.likelihoods import Gaussian, Likelihood
@@ -187,6 +188,16 @@ def _settings(problem: Problem, table: BlockTable) -> PassSettings:
     return replace(problem.pass_settings, rows_per_block=table.group_rows)
 
 
+def room_for_blocks(problem: Problem, draft: Draft, table: BlockTable) -> int:
+    """Bytes that blocks held between sweeps may take: what is left of the budget, if W and R of all fit.
+
+    A few of many blocks would fill memory and save next to nothing.
+    """
+    room, size = problem.plan.spare_bytes, len(inducing_of(draft))
+    wanted = sum(held_prior_bytes(int(rows), size) for rows in table.counts)
+    return room if wanted <= room else 0
+
+
 def sweep_blocks(problem: Problem, draft: Draft, sweeps: LocalSweeps, tolerance: float) -> LocalSweeps:
     """One sweep of every head that has not converged; Gaussian noise needs one pass and no sites."""
     basis = make_basis(draft.kernel, inducing_of(draft))
@@ -223,6 +234,7 @@ def _swept(
         placed_weights(problem, store.arrays["numbers"]),
         sweeps.table,
         STRAIGHT * tolerance if problem.is_classification else 0.0,
+        problem.held_blocks,
     )
     rows = store.own_rows(sweeps.table)
     old = problem.scratch.read(sweeps.generation)

@@ -16,6 +16,7 @@ from streamgp.data import Span
 from streamgp.data.targets import ClassTargets, head_targets, is_labelled, n_heads
 from streamgp.errors import ParameterError
 from streamgp.inference.inducing.heads import RowWeights
+from streamgp.inference.local.held import HeldBlocks
 from streamgp.passes import PassSettings
 from streamgp.passes.block import Visitor
 from streamgp.passes.candidates import PickRows, Pool, smallest
@@ -89,6 +90,11 @@ class Problem:
     def pass_settings(self) -> PassSettings:
         """How passes run."""
         return pass_settings(self.plan, self.settings)
+
+    @cached_property
+    def held_blocks(self) -> HeldBlocks:
+        """Blocks held between sweeps over them; none until sweeps begin."""
+        return HeldBlocks(0)
 
     def inputs(self, stored: Array, dtype: DTypeLike = np.float64) -> Array:
         """Stored features as the model sees them: standardised, exactly unless in float32."""

@@ -152,7 +152,7 @@ def test_steps_stay_within_their_stated_bytes(dtype, flat):
     if flat:  # all rows in the factor, none of which says anything
         sites = sites._replace(precision=np.full(b, 1e-40))
     else:
-        sites, _, sums, _ = sweep_block(prior, posterior, y, likelihood, sites, 0.8)
+        sites, _, sums, *_ = sweep_block(prior, posterior, y, likelihood, sites, 0.8)
         posterior = sums.sums.posterior()
     streaming = posterior.astype(dtype)
     itemsize = np.dtype(dtype).itemsize

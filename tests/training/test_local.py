@@ -20,7 +20,9 @@ from streamgp.data import Span, open_rows
 from streamgp.data.synthetic import write_store
 from streamgp.errors import CheckpointError, ModelFileError, ParameterError
 from streamgp.inference.inducing.basis import JITTER
+from streamgp.inference.local import heads as local_heads
 from streamgp.inference.local import snapshot, waves
+from streamgp.inference.local.prior import block_prior
 from streamgp.inference.local.snapshot import LocalSnapshot
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Gaussian, Poisson, Probit, StudentT
@@ -236,6 +238,36 @@ def test_groups_may_be_written_one_by_one_or_several_at_once(rows, make_store, m
     assert 1 in sizes
     assert max(sizes) > 1
     same_bits(*fits)
+
+
+def test_blocks_are_held_between_sweeps_where_all_fit_and_the_model_is_the_same(
+    rows, make_store, monkeypatch
+):
+    X, y = rows
+    store = make_store(X, (y > 0).astype(int), chunk_rows=40)
+    settings = {**PLAIN, "precision": "float32", "n_active": 12, "inference": Local(30, 2)}
+    computed, held, wanted = [], [], infer_local.room_for_blocks
+
+    def counted(*arguments):
+        computed.append(1)
+        return block_prior(*arguments)
+
+    def room(problem, draft, table):
+        held.append(wanted(problem, draft, table))
+        return held[-1]
+
+    monkeypatch.setattr(local_heads, "block_prior", counted)
+    monkeypatch.setattr(infer_local, "room_for_blocks", room)
+    first = streamgp.fit_stream(store, **settings)
+    sweeps = [entry for entry in first.history_ if "sweep" in entry]
+    blocks = first.model_.snapshot.table.n_blocks
+    assert held[0] > 0
+    assert len(sweeps) > 2
+    assert len(computed) == blocks
+    monkeypatch.setattr(infer_local, "room_for_blocks", lambda *_: 0)
+    second = streamgp.fit_stream(store, **settings)
+    assert len(computed) == blocks * (1 + len(sweeps))
+    same_bits(first, second)
 
 
 def test_a_wave_of_rows_makes_each_head_once(rows, make_store, tmp_path, monkeypatch):

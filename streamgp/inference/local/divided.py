@@ -15,7 +15,14 @@ from numpy.typing import DTypeLike
 
 from streamgp.arrays import FloatArray, Floats, IntArray
 from streamgp.inference.inducing.posterior import InducingPosterior
-from streamgp.inference.local.factor import RESOLVED, BlockFactor, Moments, block_moments, factor_block
+from streamgp.inference.local.factor import (
+    RESOLVED,
+    BlockFactor,
+    Moments,
+    factor_block,
+    moments_of,
+    projected_features,
+)
 from streamgp.inference.local.marginals import BlockMarginals, block_marginals, projected_rows
 from streamgp.inference.local.prior import BlockPrior
 from streamgp.inference.local.workspace import Workspace
@@ -91,14 +98,22 @@ def divided_moments(
     block: DividedBlock, dtype: DTypeLike = np.float64, room: Workspace | None = None
 ) -> Moments:
     """The block's share of A and r; see :func:`block_moments`.  Cost: k² m + k m² flops."""
-    matrix, vector = block_moments(block.factor, dtype, room)
+    return moments_of_divided(projected_features(block.factor, dtype, room), block)
+
+
+def moments_of_divided(projected: Floats, block: DividedBlock) -> Moments:
+    """The same where Y (k, m) of the curved rows is known.  Cost: k m² flops."""
+    matrix, vector = moments_of(projected, block.factor)
     return Moments(matrix, vector if block.curved is None else block.own_weights @ block.prior.features)
 
 
 def divided_marginals(
-    block: DividedBlock, posterior: InducingPosterior, room: Workspace | None = None
+    block: DividedBlock,
+    posterior: InducingPosterior,
+    room: Workspace | None = None,
+    projected: Floats | None = None,
 ) -> BlockMarginals:
-    """Marginals of all rows of a block; Z solved_features (k, m) are those of the curved ones.
+    """Marginals of all rows of a block; Z solved_features (k, m) are those of the curved ones, as Y is.
 
     Rows without precision, C their covariances with the others, times S:
     variance = R_ii − |L⁻¹ C|² + |L_A⁻¹ E|²,  E = W − Cᵀ Z,  q = 1
@@ -106,7 +121,7 @@ def divided_marginals(
     Source: [PIC2007].  Oracle: :func:`block_marginals` of all rows.
     """
     room = Workspace() if room is None else room
-    found = block_marginals(block.factor, posterior, room)
+    found = block_marginals(block.factor, posterior, room, projected)
     if block.curved is None:
         return found
     curved, solved = block.curved, found.solved_features

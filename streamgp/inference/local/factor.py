@@ -79,13 +79,17 @@ class Moments(NamedTuple):
 
 def scaled_features(factor: BlockFactor, out: Floats) -> Floats:
     """S W, in the type of ``out`` (b, m), which is filled and returned."""
-    return np.multiply(factor.prior.features, factor.root[:, None], out=out, casting="same_kind")
+    factors.scale_rows(factor.prior.features, factor.root, out)
+    return out
 
 
 def projected_features(
     factor: BlockFactor, dtype: DTypeLike = np.float64, room: Workspace | None = None
 ) -> Floats:
-    """Y = L⁻¹ S W, by products of the given type.  Shapes: (b, m).  Cost: b² m flops."""
+    """Y = L⁻¹ S W, by products of the given type, in ``room`` as "solved".
+
+    Shapes: (b, m).  Cost: b² m flops.
+    """
     room = Workspace() if room is None else room
     rows = scaled_features(factor, room.take("solved", factor.prior.features.shape, dtype))
     factors.solve_lower(room.cast("triangle", factor.lower, dtype), rows)
@@ -100,7 +104,11 @@ def block_moments(
     Yᵀ Y = Wᵀ (R + T⁻¹)⁻¹ W,  Wᵀ e = Wᵀ (1 + T R)⁻¹ ρ
     Shapes: (m, m), (m,).  Cost: b² m + b m² flops.
     """
-    projected = projected_features(factor, dtype, room)
+    return moments_of(projected_features(factor, dtype, room), factor)
+
+
+def moments_of(projected: Floats, factor: BlockFactor) -> Moments:
+    """The same where Y is known.  Cost: b m² flops."""
     matrix = (projected.T @ projected).astype(np.float64, copy=False)
     return Moments(matrix, factor.own_weights @ factor.prior.features)
 

@@ -6,7 +6,7 @@ All functions share their inducing inputs and their blocks, so W and R of a bloc
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -16,6 +16,7 @@ from streamgp.data import Targets
 from streamgp.data.targets import head_targets
 from streamgp.inference.inducing.basis import Basis
 from streamgp.inference.inducing.posterior import InducingPosterior
+from streamgp.inference.local.held import HeldBlocks
 from streamgp.inference.local.prior import block_prior, prior_bytes
 from streamgp.inference.local.sweep import LocalSums, exact_block, merge_local, sweep_block, sweep_bytes
 from streamgp.inference.local.workspace import Workspace
@@ -37,7 +38,8 @@ class LocalSweep:
     """One damped sweep of some heads over the blocks of a group; see :func:`sweep_block`.
 
     ``posteriors`` and ``damping`` are of the heads that move, by their number; other heads keep their sites.
-    Places that belong to no block keep zeros. ``straight``: see :func:`sweep_block`.
+    Places that belong to no block keep zeros. ``straight``: see :func:`sweep_block`. ``held``: what former
+    sweeps left of the same blocks.
     """
 
     basis: Basis
@@ -48,6 +50,7 @@ class LocalSweep:
     weights: PlaceWeights
     table: BlockTable
     straight: float = 0.0
+    held: HeldBlocks = field(default_factory=lambda: HeldBlocks(0))
 
     def __call__(
         self, start: int, features: Array, encoded: FloatArray, sites: FloatArray | None
@@ -63,7 +66,8 @@ class LocalSweep:
         sums: dict[int, LocalSums] = {}
         for block in self.table.blocks_within(start, start + len(encoded)):
             here = _place(self.table, block, start)
-            prior = block_prior(self.basis, features[here], room)
+            prior = self.held.prior(block) or block_prior(self.basis, features[here], room)
+            self.held.keep_prior(block, prior)
             for head, step in self.damping.items():
                 swept = sweep_block(
                     prior,
@@ -75,8 +79,10 @@ class LocalSweep:
                     weights=None if weights is None else weights[here],
                     left_out=None if is_first else old[here, head, 2],
                     straight=self.straight,
+                    start=self.held.start(block, head),
                     room=room,
                 )
+                self.held.keep_start(block, head, swept.end)
                 new[here, head, 0], new[here, head, 1] = swept.sites
                 new[here, head, 2], new[here, head, 3] = swept.left_out, swept.pushes
                 sums[head] = merge_local(sums[head], swept.sums) if head in sums else swept.sums

@@ -8,7 +8,7 @@ import numpy as np
 
 from streamgp.arrays import FloatArray, Floats, IntArray
 from streamgp.inference.inducing.posterior import InducingPosterior
-from streamgp.inference.local.factor import BlockFactor, scaled_features
+from streamgp.inference.local.factor import BlockFactor, projected_features
 from streamgp.inference.local.workspace import Workspace
 from streamgp.numerics import factors
 from streamgp.numerics import projection as numerics
@@ -38,11 +38,14 @@ class BlockMarginals(NamedTuple):
 
 
 def block_marginals(
-    factor: BlockFactor, posterior: InducingPosterior, room: Workspace | None = None
+    factor: BlockFactor,
+    posterior: InducingPosterior,
+    room: Workspace | None = None,
+    projected: Floats | None = None,
 ) -> BlockMarginals:
     """Marginals of a block's rows, where the posterior holds the block's own share too.
 
-    Z = B⁻¹ S W,  g = diag B⁻¹,  h = row sums of (Z L_A⁻ᵀ)²
+    Z = B⁻¹ S W = L⁻ᵀ Y,  Y ``projected`` where it is known,  g = diag B⁻¹,  h = row sums of (Z L_A⁻ᵀ)²
     d = e − S Z m,  mean = W m + R d,  q = g − h,  variance = (1 − g)/τ + h/τ, the first if u were known
     where τ = 0:  variance = R_ii − |L⁻¹ S R_·i|² + |L_A⁻¹ E_i|²,  E = W − R S Z
     e, B, S factor; m, L_A⁻ᵀ = spread posterior, in whose type products with m columns are taken; Z is in
@@ -55,18 +58,21 @@ def block_marginals(
     precision, root, residual = factor.sites.precision, factor.root, factor.prior.residual
     features, spread = factor.prior.features, posterior.spread
     room = Workspace() if room is None else room
+    solved = room.take("solved", features.shape, spread.dtype)
+    if projected is None:
+        projected_features(factor, spread.dtype, room)
+    else:
+        solved[...] = projected
     inverse = room.take(INVERSES[factor.lower.dtype], factor.lower.shape, factor.lower.dtype)
     inverse[...] = factor.lower
     factors.invert_lower(inverse)
     gain, taken = np.empty((2, len(root)))
     factors.inverse_diagonal(factor.lower, inverse, precision * residual.diagonal(), gain, taken)
-    solved = scaled_features(factor, room.take("solved", features.shape, spread.dtype))
     triangle = room.cast("triangle", inverse, spread.dtype)
-    factors.multiply_lower(triangle, solved)
     factors.multiply_lower(triangle, solved, transposed=True)
-    projected = room.take("projected", features.shape, spread.dtype)
-    projected[...] = solved
-    solved_mean, explained = projected_rows(projected, posterior)
+    spreads = room.take("projected", features.shape, spread.dtype)
+    spreads[...] = solved
+    solved_mean, explained = projected_rows(spreads, posterior)
     dual = factor.own_weights - root * solved_mean
     mean = features @ posterior.inducing_mean + residual @ dual
 

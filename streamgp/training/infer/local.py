@@ -8,7 +8,7 @@ from typing import Any
 
 from streamgp.errors import NotConvergedWarning
 from streamgp.settings import Local
-from streamgp.training.local import LocalSweeps, sweep_blocks
+from streamgp.training.local import LocalSweeps, room_for_blocks, sweep_blocks
 from streamgp.training.local_sites import write_final_sites
 from streamgp.training.problem import Problem
 from streamgp.training.stage import Draft, Save, Stage
@@ -21,9 +21,12 @@ def sweep_local_blocks(settings: Local) -> Stage:
         problem: Problem, draft: Draft, own: dict[str, Any], save: Save
     ) -> tuple[Draft, dict[str, Any] | None, dict[str, Any]]:
         before: LocalSweeps = draft.sweeps
+        if before.n_sweeps == 0:
+            problem.held_blocks.restart(room_for_blocks(problem, draft, before.table))
         sweeps = sweep_blocks(problem, draft, before, settings.tolerance)
         ended = sweeps.converged or sweeps.n_sweeps >= settings.most_sweeps or problem.is_late()
         if ended:
+            problem.held_blocks.restart(0)
             write_final_sites(problem, draft, sweeps)
         if ended and not sweeps.converged:
             _warn_of_no_convergence(sweeps, settings.tolerance)
