@@ -31,6 +31,9 @@ from streamgp.training.stage import Draft
 MEMORY_SHARE = 16
 """A model whose blocks take less than this part of the memory budget holds them in memory."""
 
+HELD_SHARE = 2
+"""Blocks held between sweeps take at most this part of the memory budget."""
+
 MOST_STEP = 0.7
 """Of sites towards those that match: sites of a block move at once, and larger steps swing about the end."""
 
@@ -189,11 +192,12 @@ def _settings(problem: Problem, table: BlockTable) -> PassSettings:
 
 
 def room_for_blocks(problem: Problem, draft: Draft, table: BlockTable) -> int:
-    """Bytes that blocks held between sweeps may take: what is left of the budget, if W and R of all fit.
+    """Bytes that blocks held between sweeps may take, of what is left of the budget, if W and R of all fit.
 
     A few of many blocks would fill memory and save next to nothing.
     """
-    room, size = problem.plan.spare_bytes, len(inducing_of(draft))
+    most, size = problem.settings.memory_budget // HELD_SHARE, len(inducing_of(draft))
+    room = min(problem.plan.spare_bytes, most)
     wanted = sum(held_prior_bytes(int(rows), size) for rows in table.counts)
     return room if wanted <= room else 0
 
