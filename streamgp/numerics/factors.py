@@ -26,6 +26,9 @@ _LETTER, _INTEGER, _MATRIX = ctypes.c_char_p, ctypes.POINTER(ctypes.c_int), ctyp
 _NUMBER = {np.dtype(np.float32): ctypes.c_float, np.dtype(np.float64): ctypes.c_double}
 _PREFIX = {np.dtype(np.float32): "s", np.dtype(np.float64): "d"}
 
+INVERTED_AT_ONCE = 96
+"""Rows of a triangle that LAPACK inverts; larger ones are inverted by halves."""
+
 
 def cholesky(matrix: Floats, *, upper: bool = False) -> None:
     """L Lᵀ = matrix, in place of its lower triangle; the upper one is neither read nor changed.
@@ -39,8 +42,21 @@ def cholesky(matrix: Floats, *, upper: bool = False) -> None:
 
 
 def invert_lower(factor: Floats) -> None:
-    """L⁻¹ in place of L, the lower triangle.  Shapes: (b, b).  Cost: ⅓ b³ flops."""
-    _invert(factor, b"U")
+    """L⁻¹ in place of L, the lower triangle.  Shapes: (b, b).  Cost: ⅓ b³ flops.
+
+    By halves, [A 0; C D]⁻¹ = [A⁻¹ 0; −D⁻¹ C A⁻¹  D⁻¹]: products run at twice the rate of LAPACK's inverse.
+    """
+    size = len(factor)
+    if size <= INVERTED_AT_ONCE:
+        _invert(factor, b"U")
+        return
+    half = -(-size // 16) * 8
+    above, below, corner = factor[:half, :half], factor[half:, half:], factor[half:, :half]
+    invert_lower(above)
+    invert_lower(below)
+    _pair_call("trmm", below, corner, transposed=False, scale=-1.0)
+    # Rows L is, seen by columns, Lᵀ rowsᵀ: the triangle, there upper, stands on the left.
+    _product_call("trmm", b"LUN", above, corner)
 
 
 def invert_upper(factor: Floats) -> None:
@@ -71,14 +87,8 @@ def solve_lower(factor: Floats, rows: Floats, *, transposed: bool = False) -> No
 
 def multiply_by_upper(rows: Floats, upper: Floats, *, transposed: bool = False) -> None:
     """Rows T, or rows Tᵀ, in place of rows, T upper (m, m).  Shapes: rows (c, m).  Cost: c m² flops."""
-    _check_types(upper, rows)
     # Seen by columns: Tᵀ rowsᵀ, the triangle, there lower, on the left.
-    routine, one = _routine("trmm", rows.dtype), _NUMBER[rows.dtype](1.0)
-    height, width = ctypes.c_int(rows.shape[1]), ctypes.c_int(rows.shape[0])
-    routine(
-        b"L", b"L", b"T" if transposed else b"N", b"N", height, width, one,
-        upper.ctypes.data, _stride(upper), rows.ctypes.data, _stride(rows),
-    )  # fmt: skip
+    _product_call("trmm", b"LLT" if transposed else b"LLN", upper, rows)
 
 
 def subtract_gram(matrix: Floats, rows: Floats) -> None:
@@ -95,6 +105,14 @@ def subtract_gram(matrix: Floats, rows: Floats) -> None:
         number(1.0), matrix.ctypes.data, _stride(matrix),
     )  # fmt: skip
     mirror_lower(matrix)
+
+
+@compiled
+def scale_rows(rows: FloatArray, scale: FloatArray, out: Floats) -> None:
+    """out_ij = scale_i rows_ij, in the type of out.  Shapes: rows, out (b, m), scale (b,)."""
+    for i in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            out[i, j] = scale[i] * rows[i, j]
 
 
 @compiled
@@ -131,10 +149,15 @@ def inverse_diagonal(
     for i in range(size):
         out[i], complement[i] = 0.0, diagonal[i]
     for i in range(size):
+        # Two loops: each runs several numbers at a time, both together would not.
         for j in range(i):
-            value, entry = np.float64(inverse[i, j]), np.float64(lower[i, j])
+            value = np.float64(inverse[i, j])
             out[j] += value * value
-            complement[i] -= entry * entry
+        taken = 0.0
+        for j in range(i):
+            entry = np.float64(lower[i, j])
+            taken += entry * entry
+        complement[i] -= taken
     for j in range(size):
         below, first, pivot = out[j], np.float64(inverse[j, j]), np.float64(lower[j, j])
         out[j] = below + first * first
@@ -149,14 +172,19 @@ def _triangle_call(name: str, matrix: Floats, *letters: bytes) -> int:
     return status.value
 
 
-def _pair_call(name: str, factor: Floats, rows: Floats, transposed: bool) -> None:
+def _pair_call(name: str, factor: Floats, rows: Floats, transposed: bool, scale: float = 1.0) -> None:
     """op(L) rows is, seen by columns, rowsᵀ op(L)ᵀ: the triangle, there upper, stands on the right."""
-    _check_types(factor, rows)
-    routine, one = _routine(name, rows.dtype), _NUMBER[rows.dtype](1.0)
+    _product_call(name, b"RUT" if transposed else b"RUN", factor, rows, scale)
+
+
+def _product_call(name: str, letters: bytes, triangle: Floats, rows: Floats, scale: float = 1.0) -> None:
+    """A routine of a triangle and rows, which are overwritten; letters: side, kind, turned."""
+    _check_types(triangle, rows)
+    routine, number = _routine(name, rows.dtype), _NUMBER[rows.dtype](scale)
     height, width = ctypes.c_int(rows.shape[1]), ctypes.c_int(rows.shape[0])
     routine(
-        b"R", b"U", b"T" if transposed else b"N", b"N", height, width, one,
-        factor.ctypes.data, _stride(factor), rows.ctypes.data, _stride(rows),
+        *(letters[at : at + 1] for at in range(3)), b"N", height, width, number,
+        triangle.ctypes.data, _stride(triangle), rows.ctypes.data, _stride(rows),
     )  # fmt: skip
 
 

@@ -27,7 +27,7 @@ def near(found, expected, dtype):
     np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("size", [0, 1, 2, 7, 65, 130])
+@pytest.mark.parametrize("size", [0, 1, 2, 7, 65, 96, 97, 130, 411])
 def test_factor_and_inverse(generator, dtype, size):
     matrix = positive(generator, size, dtype)
     room = np.full((size, size + 3), 7.0, dtype)
@@ -84,6 +84,8 @@ def test_scaled_matrices(generator, dtype):
     out = np.full((9, 9), np.nan, dtype)
     factors.scaled_identity_plus(matrix, root, out)
     near(out, np.tril(np.eye(9) + root[:, None] * matrix * root), dtype)
+    factors.scale_rows(matrix, root, out)
+    near(out, root[:, None] * matrix, dtype)
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1e-3, 1.0, 1e3])
@@ -107,8 +109,9 @@ def test_the_diagonal_of_an_inverse_keeps_the_digits_of_what_it_differs_from_1_b
 def test_what_is_not_positive_definite_is_refused(dtype):
     with pytest.raises(LinAlgError, match="order 2"):
         factors.cholesky(np.diag([1.0, -1.0, 1.0]).astype(dtype))
-    with pytest.raises(LinAlgError, match="zero"):
-        factors.invert_lower(np.zeros((2, 2), dtype))
+    for size in (2, 300):
+        with pytest.raises(LinAlgError, match="zero"):
+            factors.invert_lower(np.zeros((size, size), dtype))
 
 
 def test_what_would_be_read_wrongly_is_refused():

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import namedtuple
 from typing import NamedTuple
 
 import numpy as np
@@ -16,18 +17,23 @@ import zarr
 
 import streamgp
 from streamgp import StreamGPClassifier, StreamGPRegressor
-from streamgp.data import Span, open_rows
+from streamgp.data import Rows, Span, open_rows
 from streamgp.data.synthetic import write_store
-from streamgp.errors import CheckpointError, ModelFileError, ParameterError
+from streamgp.data.wrap import as_column
+from streamgp.errors import BudgetError, CheckpointError, ModelFileError, ParameterError
 from streamgp.inference.inducing.basis import JITTER
 from streamgp.inference.local import snapshot, waves
 from streamgp.inference.local.snapshot import LocalSnapshot
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Gaussian, Poisson, Probit, StudentT
+from streamgp.passes import scratch
+from streamgp.passes.block_store import pack
+from streamgp.selection.grouping import block_sizes
 from streamgp.settings import Local, fit_settings
 from streamgp.training import group, plan
 from streamgp.training.fit_memory import plan_fit
 from streamgp.training.infer import local as infer_local
+from streamgp.training.plan.demand import Demand
 from tests.reference import fitc_dense, kernels_dense, pic_dense
 
 JITTER64 = JITTER[np.dtype(np.float64)]
@@ -218,6 +224,32 @@ def test_chunks_batches_and_copies_do_not_matter(rows, make_store, tmp_path, cap
         same_bits(streamgp.load(tmp_path / f"again-{name}"), one)
 
 
+@pytest.mark.parametrize("kind", ["real", "three classes"])
+def test_chunks_and_batches_do_not_matter_to_other_targets(rows, make_store, tmp_path, kind):
+    X, y = rows
+    real, targets = kind == "real", y if kind == "real" else np.digitize(y, [-0.4, 0.4])
+    settings = {**PLAIN, "inference": Local(60), "n_active": 15}
+    one, other = (
+        streamgp.fit_stream(make_store(X, targets, chunk_rows=size), **settings) for size in (300, 37)
+    )
+    new = np.random.default_rng(0).uniform(-3.5, 3.5, (60, 2))
+
+    def said(model, batch):
+        return np.stack(model.predict(batch, return_std=True), axis=1) if real else model.predict_proba(batch)
+
+    whole = said(one, new)
+    np.testing.assert_allclose(said(other, new), whole, atol=1e-9)  # the mean of real targets is a sum
+    pieces = [said(one, new[start : start + 7]) for start in range(0, 60, 7)]
+    np.testing.assert_allclose(np.concatenate(pieces), whole, atol=1e-6)
+    found = {}
+    for size in (60, 11):
+        one.predict_stream(make_store(new, np.zeros(60), chunk_rows=size), tmp_path / f"{size}.zarr")
+        stored = zarr.open_group(tmp_path / f"{size}.zarr", mode="r")
+        found[size] = stored["mean" if real else "probability"][:]
+    np.testing.assert_allclose(found[11], found[60], atol=1e-9)
+    np.testing.assert_allclose(found[60], whole[:, 0] if real else whole, atol=1e-6)
+
+
 @pytest.mark.parametrize("likelihood", [Gaussian(0.05), Probit(0.1)], ids=["real", "classes"])
 def test_groups_may_be_written_one_by_one_or_several_at_once(rows, make_store, monkeypatch, likelihood):
     X, y = (np.concatenate([part] * 12) for part in rows)
@@ -274,6 +306,24 @@ def test_damage_is_found_when_a_block_is_read(rows, tmp_path):
     chunk.write_bytes(bytes(data))
     with pytest.raises(ModelFileError, match="sites"):
         streamgp.load(tmp_path / "model.zarr").predict(X)  # by load where its witness is asked of that block
+
+
+@pytest.mark.parametrize("kind", ["folder", "zip"])
+def test_damage_after_loading_is_a_fault_of_the_model_file(rows, tmp_path, kind):
+    """The file goes bad, or away, while the model is in use: nothing of it was read before it was needed."""
+    X, y = rows
+    path = tmp_path / ("model.zip" if kind == "zip" else "model.zarr")
+    StreamGPRegressor(15, **PLAIN, inference=Local(60)).fit(X, y).save(path)
+    loaded = streamgp.load(path)
+    files = (
+        [path] if kind == "zip" else [each for each in (path / "blocks").rglob("c/*/*/*") if each.is_file()]
+    )
+    for each in files:
+        data = bytearray(each.read_bytes())
+        data[: len(data) * 9 // 10] = bytes(255 - byte for byte in data[: len(data) * 9 // 10])
+        each.write_bytes(bytes(data))
+    with pytest.raises(ModelFileError, match="model"):
+        loaded.predict(X)
 
 
 def test_threads_and_clusters_give_the_same_bits(rows, make_store, cluster_client, tmp_path):
@@ -516,6 +566,30 @@ def test_the_plan_knows_the_disk_that_blocks_take(n_features, n_active, tmp_path
     assert (taken["grouped"] > taken["swept"]) == (n_features == 40)
     tight = {**model.get_params(deep=False), "inference": Local(), "memory_budget": "60MiB"}
     assert plan_fit(open_rows((X, y)), fit_settings(tight, 0)).block_sizes.target < 500
+
+
+@pytest.mark.parametrize("target", [100, 500, 700])
+def test_the_plan_knows_the_places_of_many_blocks(target):
+    """Block sizes as they come of ten million rows: a quarter of the mean is their deviation."""
+    generator, n_rows = np.random.default_rng(0), 10_000_000
+    features = as_column(np.broadcast_to(np.float32(0.0), (n_rows, 8)), "X")
+    sizes = block_sizes(target, n_rows)
+    demand = Demand(Rows(features, None, n_rows), RBF(), 100, 1, 4, block_sizes=sizes)
+    counts = generator.normal(0.96 * target, 0.24 * target, int(1.1 * n_rows / target)).astype(int)
+    counts = np.clip(counts, sizes.least, sizes.most)
+    counts = counts[np.cumsum(counts) <= n_rows]
+    places = (pack(counts, demand.group_rows)[-1] // demand.group_rows + 1) * demand.group_rows
+    assert demand.n_places == pytest.approx(places, rel=0.01)
+
+
+def test_a_disk_without_room_is_told_before_the_first_pass(rows, make_store, monkeypatch, tmp_path):
+    X, y = rows
+    usage, path = namedtuple("usage", "total used free"), make_store(X, (y > 0).astype(int))
+    settings = {**PLAIN, "n_active": 10, "inference": Local(60), "scratch": tmp_path}
+    monkeypatch.setattr(scratch.shutil, "disk_usage", lambda _: usage(100, 90, 10))
+    with pytest.raises(BudgetError, match=r"need [\d.]+ [KM]iB of disk, but \d+ B are free"):
+        streamgp.fit_stream(path, **settings)
+    assert not list(tmp_path.rglob("run-*"))
 
 
 @pytest.mark.parametrize("likelihood", [StudentT(), Poisson()], ids=["StudentT", "Poisson"])

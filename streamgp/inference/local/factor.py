@@ -79,7 +79,8 @@ class Moments(NamedTuple):
 
 def scaled_features(factor: BlockFactor, out: Floats) -> Floats:
     """S W, in the type of ``out`` (b, m), which is filled and returned."""
-    return np.multiply(factor.prior.features, factor.root[:, None], out=out, casting="same_kind")
+    factors.scale_rows(factor.prior.features, factor.root, out)
+    return out
 
 
 def projected_features(

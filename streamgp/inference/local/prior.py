@@ -12,6 +12,9 @@ from streamgp.inference.local.workspace import Workspace
 from streamgp.kernels import Kernel
 from streamgp.numerics import factors
 
+PANEL_ROWS = 128
+"""Rows of a kernel block between rows of one block that are computed at a time."""
+
 
 class BlockPrior(NamedTuple):
     """f_b = W u + r,  u ~ N(0, 1),  r ~ N(0, R): W features (b, m), R residual (b, b), both float64.
@@ -39,7 +42,11 @@ def block_prior(basis: Basis, inputs: Array, room: Workspace | None = None) -> B
     cross = basis.prepared.block(rows, out=room.take("features", (count, basis.size)))
     features, residual_variance = whiten_block(basis, cross, kernel.diagonal(rows))
     residual = room.take("residual", (count, count))
-    kernel.block(rows, rows, out=residual)
+    for stop in range(PANEL_ROWS, count + PANEL_ROWS, PANEL_ROWS):
+        # The lower triangle is all that is read: rows of a panel meet those before them and each other.
+        start, stop = stop - PANEL_ROWS, min(stop, count)
+        panel = room.take("panel", (stop - start, stop), np.float64)
+        residual[start:stop, :stop] = kernel.block(rows[start:stop], rows[:stop], out=panel)
     factors.subtract_gram(residual, features)
     np.fill_diagonal(residual, residual_variance)
     return BlockPrior(features, residual)
