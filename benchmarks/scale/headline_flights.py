@@ -128,12 +128,10 @@ def rival(method: str, folder: Path, split: str, options: Options) -> Row:
     return {**scored(np.asarray(fitted[0](new)), truth.astype(np.intp)), **cost, **more}
 
 
-def _limited(
-    method: str, fit: Callable[[Request], Predict], options: Options
-) -> Callable[[Request], Predict]:
+def _limited(method: str, fit: Fit, options: Options) -> Fit:
     """The same with the limits of this comparison."""
     if method == "SVGP":
-        return partial(variational, points=options.rival_points)
+        return partial(variational, points=options.rival_points, clock=time.process_time)
     return partial(boosted, seconds=options.rival_seconds) if method == "LightGBM" else fit
 
 
