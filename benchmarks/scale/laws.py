@@ -10,6 +10,8 @@ in the same process, ``ratio`` the former over the latter; ``fit_predicted`` and
 whole fit, the number of passes as it was. ``stages``: seconds measured, and predicted. After each law comes
 a row with the exponents of a least-squares fit in logarithms, of the seconds of a pass and of the whole fit,
 those between neighbours, and how far memory moved. ``--figures``: a folder for one SVG a law.
+``--processor-time``: seconds of the processor in the place of the clock's, of one thread, so that other work
+of the machine does not count.
 """
 
 import tempfile
@@ -59,6 +61,8 @@ def write_rows(path: Path, n_rows: int, n_features: int, classes: int, chunk_row
 
 def fit_row(path: Path, at: dict[str, int], options: Options) -> Row:
     """In a process of its own: one fit, beside its forecast."""
+    if options.processor_time:
+        time.perf_counter = time.monotonic = time.process_time
     warm_up()
     model = StreamGPClassifier(
         at["active"],
@@ -168,6 +172,7 @@ def rows(options: Options) -> Rows:
 
 OPTIONS = (
     option("--laws", list(LAWS), "which of them", choices=list(LAWS)),
+    option("--processor-time", False, "count seconds of the processor; for one thread and no workers"),
     option("--folder", None, "where the stores are written"),
     option("--figures", None, "a folder for an SVG a law"),
     *defaults(rows=[400_000, 800_000, 1_600_000], active=[125, 250, 500, 1000], features=[10, 40, 160]),
