@@ -30,12 +30,12 @@ def imagined_itemsize(dtype: str) -> int:
 
 
 def stored_numbers(
-    n_rows: int, n_features: int, chunk_rows: int | None = None, path: Path | None = None, classes: int = 2
+    n_rows: int, n_features: int, chunk_rows: int | None = None, path: Path | None = None
 ) -> Rows:
     """Random float32 numbers and classes, compressed as by default, in memory or files, to be measured by."""
     group = zarr.open_group(MemoryStore() if path is None else path, mode="w")
     generator, chunk = np.random.default_rng(0), chunk_rows or n_rows
     numbers = generator.standard_normal((n_rows, n_features)).astype(np.float32)
     group.create_array("X", data=numbers, chunks=(chunk, n_features))
-    group.create_array("y", data=generator.integers(0, classes, n_rows).astype(np.int8), chunks=(chunk,))
+    group.create_array("y", data=generator.integers(0, 2, n_rows).astype(np.int8), chunks=(chunk,))
     return open_rows(group)

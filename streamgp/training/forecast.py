@@ -138,7 +138,9 @@ def _pass(question: Question, of_a_row: float, tasks: int, rates: Rates, steps: 
     """Seconds of a pass: tasks side by side; after each of some steps all wait for the last one."""
     at_once = tasks / steps
     rounds = math.ceil(at_once / question.cores)  # the last of which may leave cores without a task
-    return rounds * steps * (question.rows / tasks) * of_a_row + steps * rates.begin + tasks * rates.task
+    computing = rounds * steps * (question.rows / tasks) * of_a_row
+    # Threads of a process take turns at what tasks do beside computing.
+    return computing + steps * rates.begin + tasks / question.workers * rates.task
 
 
 def _kernel(question: Question, rates: Rates) -> float:

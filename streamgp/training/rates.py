@@ -18,7 +18,6 @@ import numpy as np
 from scipy.optimize import nnls
 
 from streamgp.arrays import Array
-from streamgp.data import Rows
 from streamgp.data.columns import load
 from streamgp.data.imagined import stored_numbers
 from streamgp.data.standardize import Standardizer
@@ -32,6 +31,7 @@ from streamgp.likelihoods import Softmax
 from streamgp.numerics.compilation import cache_folder
 from streamgp.passes import Block, PassSettings, Reading, Summarize, Visitor, run_pass
 from streamgp.passes.blas import single_threaded_blas
+from streamgp.passes.block import Job
 from streamgp.passes.candidates import PickRows
 from streamgp.passes.nearest import nearest_sums
 from streamgp.passes.run import available_threads
@@ -43,7 +43,7 @@ ROWS, INDUCING, CLASSES = 4096, 512, 10
 FEW_INDUCING, FEW_CLASSES = 64, 2
 NARROW, WIDE = 4, 256
 TASKS, FEW_TASKS, TASK_ROWS = 64, 2, 16
-REPEATS = 3
+REPEATS = 5
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _measured() -> Rates:
         moments = _best(lambda: mode_scale(rows, terms, weights))
         modes = _best(lambda: find_mode(rows, terms, n_functions=CLASSES, most_steps=1, tolerance=1.0))
         evaluations = find_mode(rows, terms, n_functions=CLASSES, most_steps=1, tolerance=1.0).evaluations
-        look, value = _of_a_look()
+        look, value = _of_a_look(generator)
         byte, begin, task = _of_reading()
     entries = ROWS * INDUCING
     return Rates(
@@ -166,25 +166,28 @@ def _block_seconds(generator: np.random.Generator, p: int, m: int, k: int) -> fl
     _, basis = _inputs_and_basis(generator, p, m)
     weights = (0.01 * generator.standard_normal((m, k))).astype(np.float32)
     step = ModeStep(basis, weights, _terms(k), RowWeights(np.zeros(0, np.int64)))
-    return _visited(stored_numbers(ROWS, p, classes=k), SiteSweep(step, merge_modes), k)
+    return _visited(generator, p, SiteSweep(step, merge_modes), k)
 
 
-def _visited(rows: Rows, visitor: Visitor[Any], classes: int = 0) -> float:
-    """Seconds of a visitor of rows, as many at once as there are cores, beside those of reading them."""
-    rows, settings = rows.cut(rows.n_rows), PassSettings(min(rows.n_rows, ROWS), 1)
-    n_features, reading = rows.n_features, None
+def _visited(generator: np.random.Generator, p: int, visitor: Visitor[Any], classes: int = 0) -> float:
+    """Seconds of a visitor of a block of rows that were read, as many at once as there are cores.
+
+    As stored where no ``classes`` are said, else standardised and encoded.
+    """
+    features = generator.standard_normal((ROWS, p)).astype(np.float32)
+    targets, reading = generator.integers(0, max(2, classes), ROWS).astype(np.int8), None
     if classes:
-        standardizer = Standardizer(np.zeros(n_features), np.ones(n_features))
+        standardizer = Standardizer(np.zeros(p), np.ones(p))
         reading = Reading(standardizer, ClassTargets(np.arange(classes)), np.dtype(np.float32))
-    plain = _best(lambda: run_pass(rows, Nothing(), settings))
-    return max(1e-9, _best(lambda: run_pass(rows, visitor, settings, reading=reading)) - plain)
+    job = Job(visitor, reading, None, ROWS, None)
+    return _best(lambda: visitor.visit(job.block(0, features, targets, job.buffers(ROWS))))
 
 
-def _of_a_look() -> tuple[float, float]:
+def _of_a_look(generator: np.random.Generator) -> tuple[float, float]:
     """Seconds of a row and of a value in the two passes before any other: a summary, and a sample."""
     drawn = PickRows(RowKeys(0), np.array([1, 1]), np.ones(2))
     narrow, wide = (
-        sum(_visited(stored_numbers(ROWS, p), visitor, classes) for visitor, classes in looks) / ROWS
+        sum(_visited(generator, p, visitor, classes) for visitor, classes in looks) / ROWS
         for p, looks in ((p, ((Summarize(True), 0), (drawn, 2))) for p in (NARROW, WIDE))
     )
     value = max(0.0, (wide - narrow) / (WIDE - NARROW))
