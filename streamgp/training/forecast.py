@@ -26,8 +26,8 @@ JUDGED_KERNELS, VARIANCES_TRIED = 7, 6
 """Kernels that held-out rows judge, as fits of digits and of generated data did, and variances for each."""
 PASSES_BY_PARTS, PASSES_OF_A_STORE, HELD_EVALUATIONS = 4, 40, 60
 """As fits of digits, flights and a teacher took; what their likelihood asks for is not known before."""
-HELD_ITEMSIZE = 2
-"""Bytes of an entry of whitened rows in memory, where more would not fit."""
+HELD_ITEMSIZES = (4, 2)
+"""Bytes of an entry of whitened rows in memory: as they are, or packed where they would not fit."""
 SAMPLE_EVALUATIONS = 1.2 * SAMPLE_STEPS
 
 
@@ -103,34 +103,36 @@ def forecast(question: Question, settings: FitSettings, rates: Rates, passes: in
         passes=mode.passes,
         stages=stages,
         seconds=math.fsum(stages.values()),
-        memory_bytes=plan.total_bytes,
+        memory_bytes=plan.total_bytes + mode.held,
         store_bytes=question.rows * rows.row_bytes(),
         scratch_bytes=plan.scratch_bytes,
-        rows_are_held=mode.held,
+        rows_are_held=bool(mode.held),
     )
 
 
 class _Mode(NamedTuple):
-    """Seconds of a pass and of the stage, the number of passes; whether rows are held."""
+    """Seconds of a pass and of the stage, the number of passes; bytes of rows that are held, if they are."""
 
     pass_seconds: float
     seconds: float
     passes: int
-    held: bool
+    held: int
 
 
 def _mode(question: Question, rates: Rates, rows: Rows, room: int, passes: int | None) -> _Mode:
     """The search for the mode in its three ways: rows that are held, steps by parts, a pass a step."""
-    held = room // held_bytes(1, question.active, HELD_ITEMSIZE) >= question.rows
+    every = [held_bytes(question.rows, question.active, itemsize) for itemsize in HELD_ITEMSIZES]
+    held = next((size for size in every if size <= room), 0)
     parts = [] if held else parts_of(rows, question.active)
     if passes is None:
         passes = 1 if held else PASSES_BY_PARTS if parts else PASSES_OF_A_STORE
     tasks = sum(map(len, parts)) if parts else rows.n_spans
-    of_a_row = _of_a_row(question, rates, held)
+    of_a_row = _of_a_row(question, rates, bool(held))
+    of_a_row += question.active * rates.packing * (held == every[-1])
     each = _pass(question, of_a_row, tasks, rates, max(1, len(parts)))
     judges = (CHECKS * LOOKED_AT + JUDGES) * of_a_row if parts else 0.0
     sample = min(SAMPLE_ROWS, room // held_bytes(1, question.active, 4))
-    start = _start(question, rates, held, sample, bool(parts))
+    start = _start(question, rates, bool(held), sample, bool(parts))
     return _Mode(each, start + passes * (each + judges), passes, held)
 
 

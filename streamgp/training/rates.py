@@ -53,9 +53,10 @@ class Rates:
     In a pass of the mode a row takes ``row``, and ``output`` for each latent function; each entry of its
     kernel block ``entry``, ``feature`` for each feature, ``latent`` for each latent function. ``look`` and
     ``value``: of a row, and of each feature of it, that is looked at and perhaps drawn. ``nearest``: of a
-    row and a centre. ``whitening`` and ``moments``: of a pair of entries of a row; ``held``: of an entry and
-    latent function of whitened rows. ``byte``: of a stored byte that is read. ``begin`` and ``task``: of a
-    pass and of a task beside what they compute, most of it in one thread at a time.
+    row and a centre. ``whitening`` and ``moments``: of a pair of entries of a row; ``packing``: of an entry
+    of a whitened row, to 16 bits; ``held``: of one and a latent function, met again. ``byte``: of a
+    stored byte that is read. ``begin`` and ``task``: of a pass and of a task beside what they compute, most
+    of it in one thread at a time.
     """
 
     row: float
@@ -66,6 +67,7 @@ class Rates:
     look: float
     value: float
     nearest: float
+    packing: float
     whitening: float
     moments: float
     held: float
@@ -121,6 +123,7 @@ def _measured() -> Rates:
         whitened = _best(lambda: whiten(basis, inputs))
         codes, terms = generator.integers(0, CLASSES, ROWS).astype(np.float64), _terms(CLASSES)
         rows = [HeldRows(whiten(basis, inputs).features, codes, np.ones(ROWS))]
+        packing = _best(rows[0].packed)
         weights = np.zeros((INDUCING, CLASSES))
         moments = _best(lambda: mode_scale(rows, terms, weights))
         modes = _best(lambda: find_mode(rows, terms, n_functions=CLASSES, most_steps=1, tolerance=1.0))
@@ -137,6 +140,7 @@ def _measured() -> Rates:
         look=look,
         value=value,
         nearest=nearest / entries,
+        packing=packing / entries,
         whitening=max(1e-13, (whitened - block) / (entries * INDUCING)),
         moments=moments / (entries * INDUCING),
         held=modes / (evaluations * entries * CLASSES),

@@ -11,6 +11,7 @@ from streamgp import StreamGPClassifier
 from streamgp.cli import imagine
 from streamgp.cli.main import main
 from streamgp.data.imagined import imagined_rows
+from streamgp.inference.inducing.held import held_bytes
 from streamgp.settings import fit_settings
 from streamgp.training import rates as measuring
 from streamgp.training.fit_memory import plan_fit
@@ -27,6 +28,7 @@ RATES = Rates(
     look=1e-7,
     value=1e-9,
     nearest=1e-9,
+    packing=1e-9,
     whitening=1e-11,
     moments=2e-11,
     held=1e-10,
@@ -80,7 +82,11 @@ def test_memory_is_that_of_the_plan_and_few_rows_are_held():
     assert found.rows_are_held
     how = {"multiclass": "joint", "n_active": 500, "size_is_open": False, "method_is_open": False}
     plan = plan_fit(imagined_rows(20_000, 20), replace(SETTINGS, **how), 3)
-    assert found.memory_bytes == pytest.approx(plan.total_bytes, rel=0.2)
+    held = held_bytes(20_000, 500, 4)
+    assert found.memory_bytes == pytest.approx(plan.total_bytes + held, rel=0.2)
+    packed = forecast(LARGE._replace(rows=100_000), SETTINGS, RATES)
+    assert packed.rows_are_held
+    assert packed.memory_bytes < plan.total_bytes + held_bytes(100_000, 500, 4)
 
 
 def test_rates_are_measured_once_and_again_where_asked_for(tmp_path, monkeypatch):
