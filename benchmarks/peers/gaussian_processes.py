@@ -20,19 +20,21 @@ MOST_LENGTHSCALES = 40
 """Features up to which each has a lengthscale of its own."""
 
 
-def variational(request: Any) -> Callable[[Array], Array | Normal]:
-    """GPyTorch's SVGP: 500 inducing inputs from k-means, Adam on batches, as long as it may."""
+def variational(
+    request: Any, points: int = INDUCING, clock: Callable[[], float] = time.monotonic
+) -> Callable[[Array], Array | Normal]:
+    """GPyTorch's SVGP: 500 inducing inputs from k-means (or more), Adam on batches, as long as it may."""
     import gpytorch
     import torch
     from sklearn.cluster import MiniBatchKMeans
 
-    begun = time.monotonic()
+    begun = clock()
     torch.manual_seed(request.seed)
     task, generator = request.task, np.random.default_rng(request.seed)
     scale = scaling(task.split.X_train)
     X, y = task.split.train
     some = np.sort(generator.permutation(len(y))[:20_000])
-    centres = MiniBatchKMeans(min(INDUCING, len(some) // 2), random_state=request.seed, n_init=1)
+    centres = MiniBatchKMeans(min(points, len(some) // 2), random_state=request.seed, n_init=1)
     inducing = torch.tensor(centres.fit(scale.apply(X[some])).cluster_centers_, dtype=torch.float32)
     functions = len(task.classes) if not task.is_real and len(task.classes) > 2 else 1
     model = _model(inducing, functions)
@@ -47,7 +49,7 @@ def variational(request: Any) -> Callable[[Array], Array | Normal]:
     optimiser = torch.optim.Adam(parameters, lr=STEP)
     bound = gpytorch.mlls.VariationalELBO(likelihood, model, num_data=len(y))
     kind = torch.long if functions > 1 else torch.float32
-    while time.monotonic() - begun < request.seconds:
+    while clock() - begun < request.seconds:
         rows = generator.integers(len(y), size=BATCH)
         optimiser.zero_grad()
         inputs = torch.tensor(scale.apply(X[rows]))

@@ -7,6 +7,8 @@ part of their time.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -124,8 +126,11 @@ def _density(mean: Array, deviation: Array, targets: Array) -> float:
     return float(np.mean(-0.5 * (np.log(2 * np.pi * deviation**2) + ((targets - mean) / deviation) ** 2)))
 
 
-def boosted(request: Request) -> Predict:
-    """LightGBM with early stopping, small and large trees. Real targets: the deviation of held-out rows."""
+def boosted(request: Request, seconds: float = math.inf) -> Predict:
+    """LightGBM with early stopping, small and large trees, each half of the CPU ``seconds`` at most.
+
+    Real targets: the deviation of held-out rows.
+    """
     import lightgbm
 
     X, y = request.task.split.train
@@ -134,8 +139,9 @@ def boosted(request: Request) -> Predict:
     stop = lightgbm.early_stopping(50, verbose=False)
     best: Any = None
     for leaves in (31, 255):
+        limit = _stop_after(seconds / 2)
         model = kind(n_estimators=3000, num_leaves=leaves, random_state=request.seed, n_jobs=0, verbose=-1)
-        model.fit(X[learners], y[learners], eval_set=[(X[judges], y[judges])], callbacks=[stop])
+        model.fit(X[learners], y[learners], eval_set=[(X[judges], y[judges])], callbacks=[stop, limit])
         loss = next(iter(model.best_score_["valid_0"].values()))
         if best is None or loss < best[0]:
             best = loss, model
@@ -144,6 +150,22 @@ def boosted(request: Request) -> Predict:
         return lambda rows: model.predict_proba(rows)  # type: ignore[no-any-return]
     deviation = float(np.sqrt(np.mean((y[judges] - model.predict(X[judges])) ** 2)))
     return lambda rows: Normal(model.predict(rows), np.full(len(rows), deviation))
+
+
+def _stop_after(seconds: float) -> Callable[[Any], None]:
+    """For LightGBM: no more trees after so many seconds of the processor, their best number is kept."""
+    from lightgbm.callback import EarlyStopException
+
+    begun, best = time.process_time(), (math.inf, 0, None)
+
+    def look(environment: Any) -> None:
+        nonlocal best
+        found = environment.evaluation_result_list
+        best = min(best, (found[0][2], environment.iteration, found), key=lambda one: one[:2])
+        if time.process_time() - begun > seconds:
+            raise EarlyStopException(best[1], best[2])
+
+    return look
 
 
 def support_vectors(request: Request) -> Predict:

@@ -4,20 +4,26 @@
     python -m benchmarks.scale.laws --laws rows --rows 100000 1000000 10000000 31600000
 
 One quantity varies, the others stay as the options say. Classes by their joint mode over a store of made-up
-rows, the kernel given; every fit in a process of its own. ``pass_seconds`` are those of a pass of the mode,
-``predicted`` what ``streamgp plan --rows ...`` says of them with rates measured in the same process,
-``ratio`` the former over the latter. After each law comes a row with the exponents of a least-squares fit in
-logarithms, of the seconds of a pass and of the whole fit. ``--figures``: a folder for one SVG a law.
+rows in chunks of ``--chunk-rows``, the kernel given; every fit in a process of its own. ``pass_seconds`` are
+those of a pass of the mode, ``predicted`` what ``streamgp plan --rows ...`` says of them with rates measured
+in the same process, ``ratio`` the former over the latter; ``fit_predicted`` and ``fit_ratio`` the same of the
+whole fit, the number of passes as it was. ``stages``: seconds measured, and predicted. After each law comes
+a row with the exponents of a least-squares fit in logarithms, of the seconds of a pass and of the whole fit,
+those between neighbours, and how far memory moved. ``--figures``: a folder for one SVG a law.
+``--processor-time``: seconds of the processor in the place of the clock's, of one thread, so that other work
+of the machine does not count.
 """
 
 import tempfile
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import dask
 import numpy as np
 import zarr
+from sklearn.base import clone
 
 from benchmarks.harness import (
     Options,
@@ -39,13 +45,12 @@ from streamgp.training.forecast import Question, forecast
 from streamgp.training.rates import rates
 
 LAWS = ("rows", "active", "features", "classes", "threads", "workers")
-CHUNK_BYTES = 2**20
 
 
-def write_rows(path: Path, n_rows: int, n_features: int, classes: int) -> None:
+def write_rows(path: Path, n_rows: int, n_features: int, classes: int, chunk_rows: int) -> None:
     """Random features, and classes by the largest of some of their combinations."""
     group = zarr.open_group(path, mode="w")
-    chunk = max(1, min(n_rows, CHUNK_BYTES // (4 * n_features)))
+    chunk = min(n_rows, chunk_rows)
     X = group.create_array("X", shape=(n_rows, n_features), chunks=(chunk, n_features), dtype="float32")
     y = group.create_array("y", shape=(n_rows,), chunks=(chunk,), dtype="int8")
     directions = np.random.default_rng(0).standard_normal((n_features, classes))
@@ -57,11 +62,13 @@ def write_rows(path: Path, n_rows: int, n_features: int, classes: int) -> None:
 
 def fit_row(path: Path, at: dict[str, int], options: Options) -> Row:
     """In a process of its own: one fit, beside its forecast."""
+    if options.processor_time:
+        time.perf_counter = time.monotonic = time.process_time
     warm_up()
     model = StreamGPClassifier(
         at["active"],
         selection="kmeans",
-        inference=FITC(most_sweeps=options.passes),
+        inference=FITC(),
         multiclass="joint",
         kernel=RBF(10.0, float(np.sqrt(at["features"]))),
         learn_hyperparameters=False,
@@ -69,15 +76,19 @@ def fit_row(path: Path, at: dict[str, int], options: Options) -> Row:
         random_state=0,
         progress=False,
     )
-    question = Question(**{name: at[name] for name in LAWS})
+    question = Question(**{name: at[name] for name in LAWS}, chunk_rows=options.chunk_rows)
     settings = fit_settings(model.get_params(deep=False), 0)
     with dask.config.set(num_workers=at["threads"]):
-        expected = forecast(question, settings, rates(again=True))
+        found = rates(again=True)
+        _compile(model, at["classes"])
         before, begun = restart_peak(), time.perf_counter()
         _fitted(model, path, at["workers"])
         seconds = time.perf_counter() - begun
     [mode] = told(model, "infer: mode")
-    each = mode["pass_seconds"] / max(1, mode["passes"])
+    passes = max(1, mode["passes"])
+    expected, each = forecast(question, settings, found, passes), mode["pass_seconds"] / passes
+    stages = {entry["stage"].split(":")[0]: round(entry["seconds"], 2) for entry in model.history_}
+    stages["prepare"] = round(seconds - sum(stages.values()), 2)
     return {
         "seconds": round(seconds, 2),
         "fit_mb": round((peak_bytes() - before) / 1e6, 1),
@@ -85,7 +96,18 @@ def fit_row(path: Path, at: dict[str, int], options: Options) -> Row:
         "pass_seconds": round(each, 3),
         "predicted": round(expected.pass_seconds, 3),
         "ratio": round(each / expected.pass_seconds, 3),
+        "fit_predicted": round(expected.seconds, 2),
+        "fit_ratio": round(seconds / expected.seconds, 3),
+        "planned_mb": round(expected.memory_bytes / 1e6, 1),
+        "held": expected.rows_are_held,
+        "stages": [stages, {name: round(value, 2) for name, value in expected.stages.items()}],
     }
+
+
+def _compile(model: StreamGPClassifier, classes: int) -> None:
+    """A tiny fit of the same kind, so that no other waits for compiled code."""
+    X = np.random.default_rng(0).standard_normal((400, 2))
+    clone(model).set_params(n_active=10).fit(X, np.arange(400) % classes)
 
 
 def _fitted(model: StreamGPClassifier, path: Path, workers: int) -> None:
@@ -112,7 +134,14 @@ def draw(law: str, found: list[Row], folder: Path) -> None:
 
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(8, 3))
     values = [row[law] for row in found]
-    for name, place in (("seconds", left), ("pass_seconds", left), ("predicted", left), ("fit_mb", right)):
+    for name, place in (
+        ("seconds", left),
+        ("fit_predicted", left),
+        ("pass_seconds", left),
+        ("predicted", left),
+        ("fit_mb", right),
+        ("planned_mb", right),
+    ):
         place.loglog(values, [row[name] for row in found], marker="o", label=name.replace("_", " "))
     for place, what in ((left, "seconds"), (right, "MB")):
         place.set_xlabel(law)
@@ -132,26 +161,30 @@ def rows(options: Options) -> Rows:
             at: dict[str, Any] = {**middle, law: value}
             with tempfile.TemporaryDirectory(prefix="streamgp-bench-", dir=options.folder) as name:
                 path = Path(name) / "rows.zarr"
-                write_rows(path, at["rows"], at["features"], at["classes"])
+                write_rows(path, at["rows"], at["features"], at["classes"], options.chunk_rows)
                 found.append({"law": law, **at, **in_own_process(fit_row, path, at, options)})
             yield found[-1]
         if len(found) > 1:
             values = [row[law] for row in found]
-            fitted = {
+            fitted: Row = {
                 f"exponent_of_{name}": exponent(values, [max(row[name], 1e-3) for row in found])
                 for name in ("pass_seconds", "seconds")
             }
-            yield {"law": law, **fitted}
+            memory = [row["fit_mb"] for row in found]
+            steps = zip(pairwise(values), pairwise([row["pass_seconds"] for row in found]), strict=True)
+            fitted["exponents_between"] = [exponent(list(x), list(y)) for x, y in steps]
+            yield {"law": law, **fitted, "fit_mb_spread": round(max(memory) - min(memory), 1)}
         if options.figures:
             draw(law, found, Path(options.figures))
 
 
 OPTIONS = (
     option("--laws", list(LAWS), "which of them", choices=list(LAWS)),
+    option("--processor-time", False, "count seconds of the processor; for one thread and no workers"),
     option("--folder", None, "where the stores are written"),
     option("--figures", None, "a folder for an SVG a law"),
     *defaults(rows=[400_000, 800_000, 1_600_000], active=[125, 250, 500, 1000], features=[10, 40, 160]),
-    *defaults(classes=[2, 5, 10], threads=[1, 2], workers=[1, 2], passes=2, memory_budget="256MiB"),
+    *defaults(classes=[2, 5, 10], threads=[1, 2], workers=[1, 2], chunk_rows=4096, memory_budget="256MiB"),
     *defaults(at_rows=400_000, at_active=500, at_features=20, at_classes=3, at_threads=2, at_workers=1),
 )
 SCRIPT = Script("laws", __doc__, rows, OPTIONS)

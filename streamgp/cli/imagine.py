@@ -8,10 +8,12 @@ from collections.abc import Iterator
 from streamgp.budget import format_size
 from streamgp.cli.shown import tell
 from streamgp.cli.values import given_parameters
+from streamgp.data.imagined import imagined_itemsize
 from streamgp.errors import ParameterError
 from streamgp.estimators.base import StreamGPEstimator
 from streamgp.passes.run import available_threads
 from streamgp.settings import fit_settings
+from streamgp.tables.store import rows_per_chunk
 from streamgp.training.forecast import Forecast, Question, forecast
 from streamgp.training.rates import rates
 
@@ -20,7 +22,7 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
     """Options in the place of data."""
     group = parser.add_argument_group(
         "in the place of data",
-        "classes by their joint mode, in seconds of machines like this one: rates are measured once (two "
+        "classes by their joint mode, in seconds of machines like this one: rates are measured once (ten "
         "seconds) and remembered",
     )
     group.add_argument("--rows", type=_count, help="such as 1e9")
@@ -30,6 +32,7 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--workers", type=_count, default=1, help="worker processes (default: 1)")
     group.add_argument("--threads", type=_count, help="of each worker (default: cores of this machine, or 1)")
     group.add_argument("--stored-as", default="float32", choices=("uint8", "float16", "float32", "float64"))
+    group.add_argument("--chunk-rows", type=_count, help="of the store (default: as ingest makes them)")
     group.add_argument("--measure-again", action="store_true", help="do not use the rates remembered")
 
 
@@ -55,6 +58,8 @@ def imagine(options: argparse.Namespace) -> None:
         options.workers,
         threads,
         options.stored_as,
+        options.chunk_rows
+        or rows_per_chunk(options.rows, options.features * imagined_itemsize(options.stored_as)),
     )
     estimator = StreamGPEstimator(**given_parameters(options), progress=False)
     settings = fit_settings(estimator.get_params(deep=False), 0)

@@ -19,6 +19,7 @@ from streamgp.data.labels import plain_labels
 from streamgp.data.lazy import column_names, is_dataset, is_lazy, variable
 from streamgp.data.memory import refuse_raw_columns
 from streamgp.data.missing import Absent, refuse_lost_chunks
+from streamgp.data.remote import opened_place
 from streamgp.data.targets import NoLabel
 from streamgp.data.wrap import as_column, as_stacked_column, check_numeric, refuse_long
 from streamgp.errors import ArrayNotFoundError, ParameterError, StoreError, UnsupportedDtypeError
@@ -221,7 +222,8 @@ def _open_group(store: Any) -> zarr.Group:
             return zarr.open_group(store, mode="r")
         path = os.fspath(store)
         zipped = "://" not in path and os.path.isfile(path) and zipfile.is_zipfile(path)
-        return zarr.open_group(ZipStore(path, mode="r") if zipped else path, mode="r")
+        place = ZipStore(path, mode="r") if zipped else opened_place(path, read_only=True)
+        return zarr.open_group(place, mode="r")
     except (FileNotFoundError, KeyError, ValueError) as error:
         place = repr(store if isinstance(store, ZarrStore) else os.fspath(store))
         raise StoreError(

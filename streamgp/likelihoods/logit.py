@@ -10,12 +10,14 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from streamgp.arrays import FloatArray
+from streamgp.likelihoods.base import ModeTerms, as_rows
 from streamgp.likelihoods.integrand import Density
 from streamgp.likelihoods.integrated import IntegratedLikelihood
 from streamgp.likelihoods.parameters import BIAS, Parameter, checked_number
 from streamgp.likelihoods.quadrature import workspace_bytes
 from streamgp.likelihoods.sigmoid import sigmoid_rows
 from streamgp.numerics.noise import LOGISTIC
+from streamgp.numerics.sigmoid import logistic_points
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,13 @@ class Logit(IntegratedLikelihood):
     ) -> FloatArray:
         """By a compiled rule, above variance 1e4 by adaptive quadrature.  Shape: (4, c)."""
         return sigmoid_rows(LOGISTIC, self._density(power), self.bias, power, (targets, mean, variance))
+
+    def mode_terms(self, targets: npt.ArrayLike, latent: FloatArray) -> ModeTerms:
+        """Log σ, its gradient and curvature at a point: no rule, as there is no variance; latent f (n, 1)."""
+        labels, points = as_rows(targets, latent[:, 0])
+        terms = np.empty((3, labels.size))
+        logistic_points(self.bias, labels, points, terms)
+        return ModeTerms(terms[0], terms[1][:, None], terms[2][:, None])
 
     def parameter_gradient(
         self,

@@ -17,6 +17,7 @@ from zarr.errors import GroupNotFoundError
 from streamgp.arrays import Array
 from streamgp.data import Rows, Span
 from streamgp.data.missing import absent_chunks
+from streamgp.data.remote import opened_place
 from streamgp.data.rows import COMPLETE
 from streamgp.errors import StoreError
 from streamgp.passes.block import Block, Visitor
@@ -125,10 +126,11 @@ def output_group(
 
 def _opened(place: str, identity: str | None = None) -> zarr.Group:
     """The group that is there, or a new one; a local one of another run is emptied."""
+    store = opened_place(place, read_only=False)
     try:
-        group = zarr.open_group(place, mode="r+")
+        group = zarr.open_group(store, mode="r+")
     except (GroupNotFoundError, FileNotFoundError):
-        return zarr.open_group(place, mode="a")
+        return zarr.open_group(store, mode="a")
     if identity is not None and group.attrs.get(IDENTITY) != identity:
         for name in list(group.keys()):
             del group[name]

@@ -143,8 +143,9 @@ def find_client(client: Any) -> Any:
     distributed = sys.modules.get("distributed")
     if client is not None:
         return check_client(client)
-    if distributed is None:
-        return None
+    needed = ("get_worker", "get_client")
+    if distributed is None or not all(hasattr(distributed, name) for name in needed):
+        return None  # not imported, or another thread is at it
     try:
         distributed.get_worker()
     except ValueError:

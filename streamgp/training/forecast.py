@@ -11,21 +11,24 @@ import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
-from streamgp.data.imagined import imagined_rows
+from streamgp.data import Rows
+from streamgp.data.imagined import imagined_itemsize, imagined_rows
 from streamgp.inference.inducing.held import held_bytes
 from streamgp.selection import Kmeans
 from streamgp.settings import FITC, FitSettings
 from streamgp.training.fit_memory import plan_fit
-from streamgp.training.infer.mode import SAMPLE_ROWS, SAMPLE_STEPS
-from streamgp.training.infer.parts import parts_of
+from streamgp.training.infer.mode import JUDGES, LOOKED_AT, SAMPLE_ROWS, SAMPLE_STEPS
+from streamgp.training.infer.parts import CHECKS, parts_of
 from streamgp.training.learn.judged import JUDGED_INDUCING, JUDGED_ROWS, MODE_STEPS, MOST_JUDGES
 from streamgp.training.rates import Rates
 
 JUDGED_KERNELS, VARIANCES_TRIED = 7, 6
 """Kernels that held-out rows judge, as fits of digits and of generated data did, and variances for each."""
-PASSES_BY_PARTS, PASSES_OF_A_STORE, HELD_EVALUATIONS = 3, 40, 60
-SUMMARY = 3.0
-"""Seconds of a pass that looks at every value (lowest, highest, moments), in those of reading it."""
+PASSES_BY_PARTS, PASSES_OF_A_STORE, HELD_EVALUATIONS = 4, 40, 60
+"""As fits of digits, flights and a teacher took; what their likelihood asks for is not known before."""
+HELD_ITEMSIZES = (4, 2)
+"""Bytes of an entry of whitened rows in memory: as they are, or packed where they would not fit."""
+SAMPLE_EVALUATIONS = 1.2 * SAMPLE_STEPS
 
 
 class Question(NamedTuple):
@@ -38,6 +41,12 @@ class Question(NamedTuple):
     workers: int = 1
     threads: int = 1
     dtype: str = "float32"
+    chunk_rows: int | None = None
+
+    @property
+    def cores(self) -> int:
+        """Threads of all workers."""
+        return self.workers * self.threads
 
     @property
     def functions(self) -> int:
@@ -66,8 +75,8 @@ class Forecast:
         return asdict(self)
 
 
-def forecast(question: Question, settings: FitSettings, rates: Rates) -> Forecast:
-    """The cost of a fit; nothing is read."""
+def forecast(question: Question, settings: FitSettings, rates: Rates, passes: int | None = None) -> Forecast:
+    """The cost of a fit; nothing is read. ``passes`` of the mode, where their number is known."""
     how: dict[str, Any] = {
         "selection": Kmeans(),
         "inference": FITC(),
@@ -77,56 +86,103 @@ def forecast(question: Question, settings: FitSettings, rates: Rates) -> Forecas
         "size_is_open": False,
         "method_is_open": False,
     }
-    rows = imagined_rows(question.rows, question.features, question.dtype)
+    rows = imagined_rows(question.rows, question.features, question.dtype, question.chunk_rows)
     plan = plan_fit(rows, replace(settings, **how), question.functions)
-    reading, cores = rows.feature_bytes() * rates.byte, question.workers * question.threads
-    held = plan.free_bytes // held_bytes(1, question.active, 4) >= question.rows
-    by_parts = bool(parts_of(rows.cut(plan.span_rows), question.active))
-    passes = 1 if held else PASSES_BY_PARTS if by_parts else PASSES_OF_A_STORE
-    each = (
-        question.rows * (reading + _of_a_row(question, rates, held)) / (question.workers * question.threads)
-    )
-    looks = question.rows * (SUMMARY + 1.0) * reading / (question.workers * question.threads)
-    kernel = rates.entry + question.features * rates.feature
-    centres = question.rows * question.active / question.classes * kernel
+    room = plan.free_bytes - 4 * question.features * min(plan.n_candidates, question.rows)
+    mode = _mode(question, rates, rows.cut(plan.span_rows), max(0, room), passes)
+    spans = rows.cut(plan.span_rows).n_spans
+    reading, look = _reading(question, rates), rates.look + question.features * rates.value
     stages = {
-        "prepare": looks,
+        "prepare": _pass(question, 2 * reading + look, 2 * spans, rates),
         "learn": _learning(question, rates) if settings.learning else 0.0,
-        "select": centres / cores,
-        "infer": _start(question, rates, held) + passes * each,
+        "select": _pass(question, reading + _centres(question, rates), spans, rates),
+        "infer": mode.seconds,
     }
     return Forecast(
-        pass_seconds=each,
-        passes=passes,
+        pass_seconds=mode.pass_seconds,
+        passes=mode.passes,
         stages=stages,
         seconds=math.fsum(stages.values()),
-        memory_bytes=plan.total_bytes,
+        memory_bytes=plan.total_bytes + mode.held,
         store_bytes=question.rows * rows.row_bytes(),
         scratch_bytes=plan.scratch_bytes,
-        rows_are_held=held,
+        rows_are_held=bool(mode.held),
     )
+
+
+class _Mode(NamedTuple):
+    """Seconds of a pass and of the stage, the number of passes; bytes of rows that are held, if they are."""
+
+    pass_seconds: float
+    seconds: float
+    passes: int
+    held: int
+
+
+def _mode(question: Question, rates: Rates, rows: Rows, room: int, passes: int | None) -> _Mode:
+    """The search for the mode in its three ways: rows that are held, steps by parts, a pass a step."""
+    every = [held_bytes(question.rows, question.active, itemsize) for itemsize in HELD_ITEMSIZES]
+    held = next((size for size in every if size <= room), 0)
+    parts = [] if held else parts_of(rows, question.active)
+    if passes is None:
+        passes = 1 if held else PASSES_BY_PARTS if parts else PASSES_OF_A_STORE
+    tasks = sum(map(len, parts)) if parts else rows.n_spans
+    of_a_row = _of_a_row(question, rates, bool(held))
+    of_a_row += question.active * rates.packing * (held == every[-1])
+    each = _pass(question, of_a_row, tasks, rates, max(1, len(parts)))
+    judges = (CHECKS * LOOKED_AT + JUDGES) * of_a_row if parts else 0.0
+    sample = min(SAMPLE_ROWS, room // held_bytes(1, question.active, 4))
+    start = _start(question, rates, bool(held), sample, bool(parts))
+    return _Mode(each, start + passes * (each + judges), passes, held)
+
+
+def _pass(question: Question, of_a_row: float, tasks: int, rates: Rates, steps: int = 1) -> float:
+    """Seconds of a pass: tasks side by side; after each of some steps all wait for the last one."""
+    at_once = tasks / steps
+    rounds = math.ceil(at_once / question.cores)  # the last of which may leave cores without a task
+    computing = rounds * steps * (question.rows / tasks) * of_a_row
+    # Threads of a process take turns at what tasks do beside computing.
+    return computing + steps * rates.begin + tasks / question.workers * rates.task
+
+
+def _kernel(question: Question, rates: Rates) -> float:
+    """Seconds of an entry of a kernel block."""
+    return rates.entry + question.features * rates.feature
+
+
+def _reading(question: Question, rates: Rates) -> float:
+    """Seconds of a row that is read."""
+    return question.features * imagined_itemsize(question.dtype) * rates.byte
 
 
 def _of_a_row(question: Question, rates: Rates, held: bool) -> float:
     """Seconds of a row in a pass of the mode: met by weights, or whitened and held."""
-    kernel = rates.entry + question.features * rates.feature
-    more = question.active * rates.whitening if held else question.functions * rates.latent
-    return question.active * (kernel + more)
+    functions, m, kernel = question.functions, question.active, _kernel(question, rates)
+    reading = _reading(question, rates)
+    if held:
+        return reading + m * (kernel + m * rates.whitening)
+    return reading + rates.row + functions * rates.output + m * (kernel + functions * rates.latent)
 
 
-def _start(question: Question, rates: Rates, held: bool) -> float:
+def _centres(question: Question, rates: Rates) -> float:
+    """Seconds of a row that looks for the nearest centre of its class."""
+    return question.active / question.classes * (rates.nearest + question.features * rates.feature)
+
+
+def _start(question: Question, rates: Rates, held: bool, sample: int, by_parts: bool) -> float:
     """Seconds of the sample's mode and curvature, and of the search where all rows are held."""
-    n, m, functions = min(SAMPLE_ROWS, question.rows), question.active, question.functions
-    kernel = rates.entry + question.features * rates.feature
-    start = n * m * (kernel + m * (rates.whitening + rates.moments) + SAMPLE_STEPS * functions * rates.latent)
-    search = HELD_EVALUATIONS * question.rows * m * functions * rates.latent if held else 0.0
-    return (start + search) / question.threads
+    n, m, functions = min(sample, question.rows), question.active, question.functions
+    whitened = m * (_kernel(question, rates) + m * rates.whitening) * (2 if by_parts else 1)
+    search = functions * (m * rates.held + rates.output)
+    found = SAMPLE_EVALUATIONS * search + m * m * rates.moments * (functions if by_parts else 1)
+    later = HELD_EVALUATIONS * question.rows * search if held else 0.0
+    return (n * (whitened + found) + later) / question.threads
 
 
 def _learning(question: Question, rates: Rates) -> float:
     """Seconds of judging kernels by the mode of a sample."""
     small, rows = min(JUDGED_INDUCING[1], 2 * question.active), min(JUDGED_ROWS, question.rows)
-    kernel = rates.entry + question.features * rates.feature
-    whitened = (rows + min(MOST_JUDGES, question.rows // 20)) * small * (kernel + small * rates.whitening)
-    modes = VARIANCES_TRIED * MODE_STEPS * rows * small * question.functions * rates.latent
+    judged = rows + min(MOST_JUDGES, question.rows // 20)
+    whitened = judged * small * (_kernel(question, rates) + small * rates.whitening)
+    modes = VARIANCES_TRIED * MODE_STEPS * rows * small * question.functions * rates.held
     return JUDGED_KERNELS * (whitened + modes) / question.threads

@@ -303,3 +303,15 @@ def test_probit_raised_to_a_power_is_continuous_where_its_rule_changes():
         moments = likelihood.tilted_moments(1.0, mean, variance, power=0.5)
         for column in moments:
             np.testing.assert_allclose(column[0], column[1], rtol=1e-4)
+
+
+@pytest.mark.parametrize("bias", [0.0, -0.7])
+def test_logit_at_a_point_is_the_moment_without_variance(bias):
+    latent = np.concatenate([np.linspace(-30.0, 30.0, 201), [-800.0, 800.0, 0.0]])[:, None]
+    for target in (-1.0, 1.0):
+        terms = Logit(bias).mode_terms(np.full(len(latent), target), latent)
+        moments = Logit(bias).tilted_moments(target, latent[:, 0], 0.0)
+        np.testing.assert_allclose(terms.log_density, moments.log_z, rtol=1e-9, atol=1e-15)
+        np.testing.assert_allclose(terms.gradient[:, 0], moments.log_z_slope, rtol=1e-9, atol=1e-15)
+        np.testing.assert_allclose(terms.curvature[:, 0], moments.log_z_curvature, rtol=1e-9, atol=1e-15)
+        assert np.all(terms.curvature >= 0.0)

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
 import pickle
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from types import ModuleType
 
 import dask
 import dask.array as da
@@ -274,3 +276,9 @@ def test_any_thread_can_limit_blas_whoever_did_so_before():
         with ThreadPoolExecutor(1) as pool:
             assert set(pool.submit(inside).result()) == {1}
     assert blas_threads() == before
+
+
+def test_while_another_thread_imports_distributed_there_is_no_client(monkeypatch):
+    """Modules are in the table of modules before they have their names."""
+    monkeypatch.setitem(sys.modules, "distributed", ModuleType("distributed"))
+    assert run.find_client(None) is None

@@ -11,35 +11,70 @@ from streamgp import StreamGPClassifier
 from streamgp.cli import imagine
 from streamgp.cli.main import main
 from streamgp.data.imagined import imagined_rows
+from streamgp.inference.inducing.held import held_bytes
 from streamgp.settings import fit_settings
 from streamgp.training import rates as measuring
 from streamgp.training.fit_memory import plan_fit
 from streamgp.training.forecast import PASSES_BY_PARTS, Question, forecast
+from streamgp.training.infer.parts import parts_of
 from streamgp.training.rates import Rates, rates
 
-RATES = Rates(entry=1e-9, feature=1e-11, whitening=1e-11, moments=2e-11, latent=1e-10, byte=1e-9)
+RATES = Rates(
+    row=1e-7,
+    output=1e-8,
+    entry=1e-9,
+    feature=1e-11,
+    latent=1e-10,
+    look=1e-7,
+    value=1e-9,
+    nearest=1e-9,
+    packing=1e-9,
+    whitening=1e-11,
+    moments=2e-11,
+    held=1e-10,
+    byte=1e-9,
+    begin=1e-3,
+    task=1e-3,
+)
 SETTINGS = fit_settings(StreamGPClassifier(memory_budget="256MiB").get_params(deep=False), 0)
-LARGE = Question(rows=10**7, features=20, active=500, classes=3)
+FREE = replace(RATES, begin=0.0, task=0.0)
+LARGE = Question(rows=2**23, features=20, active=500, classes=3, chunk_rows=1024)
 
 
 def test_a_pass_is_reading_kernel_and_latent_values():
-    found = forecast(LARGE, SETTINGS, RATES)
-    a_row = 80 * 1e-9 + 500 * (1e-9 + 20 * 1e-11 + 3 * 1e-10)
-    assert found.pass_seconds == pytest.approx(10**7 * a_row)
+    found = forecast(LARGE, SETTINGS, FREE)
+    a_row = 80 * 1e-9 + 1e-7 + 3e-8 + 500 * (1e-9 + 20 * 1e-11 + 3 * 1e-10)
+    assert found.pass_seconds == pytest.approx(2**23 * a_row)
     assert (found.passes, found.rows_are_held) == (PASSES_BY_PARTS, False)
     assert found.seconds == pytest.approx(sum(found.stages.values()))
     assert found.stages["infer"] > 3 * found.pass_seconds
-    assert found.store_bytes == 10**7 * 81
+    assert found.store_bytes == 2**23 * 81
 
 
 def test_rows_and_workers_have_their_share():
     one, twice, many = (
-        forecast(question, SETTINGS, RATES)
-        for question in (LARGE, LARGE._replace(rows=2 * 10**7), LARGE._replace(workers=64))
+        forecast(question, SETTINGS, FREE)
+        for question in (LARGE, LARGE._replace(rows=2**24), LARGE._replace(workers=8))
     )
     assert twice.pass_seconds == pytest.approx(2 * one.pass_seconds)
-    assert many.pass_seconds == pytest.approx(one.pass_seconds / 64)
+    assert many.pass_seconds == pytest.approx(one.pass_seconds / 8)
     assert many.stages["learn"] == one.stages["learn"]  # done once, here
+
+
+def test_tasks_and_steps_cost_and_cores_without_a_task_wait():
+    rows = imagined_rows(LARGE.rows, LARGE.features, chunk_rows=LARGE.chunk_rows)
+    parts = parts_of(rows.cut(LARGE.chunk_rows), LARGE.active)
+    free, costly = (forecast(LARGE, SETTINGS, rates) for rates in (FREE, RATES))
+    tasks = LARGE.rows // LARGE.chunk_rows
+    assert costly.pass_seconds - free.pass_seconds == pytest.approx(1e-3 * (len(parts) + tasks), rel=0.01)
+    most = len(parts[0])  # tasks of a step: more workers find nothing to do
+    many, more = (
+        forecast(LARGE._replace(workers=workers), SETTINGS, FREE).pass_seconds for workers in (most, 4 * most)
+    )
+    assert more == many
+    known = forecast(LARGE, SETTINGS, RATES, passes=9)
+    assert known.passes == 9
+    assert known.seconds > costly.seconds
 
 
 def test_memory_is_that_of_the_plan_and_few_rows_are_held():
@@ -47,7 +82,11 @@ def test_memory_is_that_of_the_plan_and_few_rows_are_held():
     assert found.rows_are_held
     how = {"multiclass": "joint", "n_active": 500, "size_is_open": False, "method_is_open": False}
     plan = plan_fit(imagined_rows(20_000, 20), replace(SETTINGS, **how), 3)
-    assert found.memory_bytes == pytest.approx(plan.total_bytes, rel=0.2)
+    held = held_bytes(20_000, 500, 4)
+    assert found.memory_bytes == pytest.approx(plan.total_bytes + held, rel=0.2)
+    packed = forecast(LARGE._replace(rows=100_000), SETTINGS, RATES)
+    assert packed.rows_are_held
+    assert packed.memory_bytes < plan.total_bytes + held_bytes(100_000, 500, 4)
 
 
 def test_rates_are_measured_once_and_again_where_asked_for(tmp_path, monkeypatch):
@@ -66,13 +105,29 @@ def test_rates_are_measured_once_and_again_where_asked_for(tmp_path, monkeypatch
 
 def test_what_is_measured_is_positive(monkeypatch):
     monkeypatch.setattr(measuring, "ROWS", 512)
+    monkeypatch.setattr(measuring, "TASKS", 4)
     monkeypatch.setattr(measuring, "INDUCING", 64)
-    assert all(value > 0.0 for name, value in vars(measuring._measured()).items() if name != "feature")
+    found = vars(measuring._measured())
+    assert min(found.values()) >= 0.0
+    assert all(found[name] > 0.0 for name in ("row", "entry", "nearest", "whitening", "held", "byte", "task"))
 
 
 def test_the_command_tells_it(monkeypatch, capsys):
     monkeypatch.setattr(imagine, "rates", lambda again: RATES)
-    shape = ["--rows", "1e7", "--features", "20", "--active", "500", "--classes", "3", "--workers", "2"]
+    shape = [
+        "--rows",
+        str(2**23),
+        "--chunk-rows",
+        "1024",
+        "--features",
+        "20",
+        "--active",
+        "500",
+        "--classes",
+        "3",
+        "--workers",
+        "2",
+    ]
     assert main(["plan", *shape, "--memory-budget", "256MiB", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     expected = forecast(LARGE._replace(workers=2), SETTINGS, RATES)

@@ -30,6 +30,7 @@ from streamgp.inference.inducing.mode import (
     merge_modes,
     mode_scale,
 )
+from streamgp.passes.blas import single_threaded_blas
 from streamgp.passes.run import available_threads
 from streamgp.passes.sites import SiteSweep
 from streamgp.posterior import Head, Snapshot
@@ -220,18 +221,20 @@ def _by_parts(problem: Problem, draft: Draft, own: Modes, save: Save, inference:
         return -density / count
 
     judge = Judge(loss, partial(loss, most=LOOKED_AT))
-    walk, passes, converged = walk_parts(
-        own.walk or Walk.begin(own.start, judge.loss(own.start), judge.look(own.start)),
-        parts,
-        own.scale,
-        slope,
-        judge,
-        lambda number: problem.generator(draft.step, number).permutation(len(parts)),
-        most_passes=min(PART_PASSES, inference.most_sweeps),
-        tolerance=PART_GAIN,
-        is_late=problem.is_late,
-        save=lambda walk: save(replace(own, walk=walk)),
-    )
+    # Setting the limit takes milliseconds, as long as the rows of a step where there are few: once is enough.
+    with single_threaded_blas():
+        walk, passes, converged = walk_parts(
+            own.walk or Walk.begin(own.start, judge.loss(own.start), judge.look(own.start)),
+            parts,
+            own.scale,
+            slope,
+            judge,
+            lambda number: problem.generator(draft.step, number).permutation(len(parts)),
+            most_passes=min(PART_PASSES, inference.most_sweeps),
+            tolerance=PART_GAIN,
+            is_late=problem.is_late,
+            save=lambda walk: save(replace(own, walk=walk)),
+        )
     return Mode(walk.best, np.nan, walk.parts, converged), passes
 
 
