@@ -7,7 +7,8 @@ Raw columns (a time, a distance, airports as strings, some missing) are ingested
 are a random tenth (``random``) and the last tenth in time (``last``): a store each. Rivals get the encoded
 features. Every fit is in a process of its own; ``fit_mb`` is how far its memory rose. SVGP of GPyTorch
 (``--methods SVGP``) has ``--rival-points`` inducing inputs, as many as ours by name, and ``--rival-seconds``
-of the processor; LightGBM stops after as many if it has not by itself.
+of the processor; LightGBM stops after as many if it has not by itself. ``later rows judge`` is ``inducing``
+with ``validation="last"``, for rows in order of time.
 """
 
 import tempfile
@@ -47,9 +48,11 @@ from benchmarks.peers.methods import METHODS as RIVALS
 from benchmarks.peers.methods import Predict, Request, boosted
 from streamgp import StreamGPClassifier
 
+INDUCING: dict[str, Any] = {"selection": "kmeans", "inference": "fitc", "multiclass": "joint"}
 OURS: dict[str, dict[str, Any]] = {
     "default": {},
-    "inducing": {"selection": "kmeans", "inference": "fitc", "multiclass": "joint"},
+    "inducing": INDUCING,
+    "later rows judge": {**INDUCING, "validation": "last"},
     "local": {"inference": "local"},
 }
 Fit = Callable[[Request], Predict]
