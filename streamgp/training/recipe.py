@@ -44,7 +44,7 @@ from streamgp.training.select.gain import gain_inducing
 from streamgp.training.select.grow import grow_actives
 from streamgp.training.select.multiway import select_multiway
 from streamgp.training.select.printed import add_bias_variance, select_printed
-from streamgp.training.select.virtual import select_again
+from streamgp.training.select.virtual import of_fewer, select_again
 from streamgp.training.select.watch import Watching
 from streamgp.training.stage import Recipe, Stage
 
@@ -134,8 +134,11 @@ def _grow(choices: Choices) -> Recipe:
     # With inference over all rows the sites of this selection are not the model's: no use in watching.
     watching = None if choices.inference.sees_all_rows else Watching(choices.inference.calibrate)
     selection = choices.selection
-    first = (grow_actives(selection, watching),)
-    return first if selection.virtual is None else (*first, select_again(selection.virtual, first))
+    chosen = grow_actives(selection, watching)
+    if selection.virtual is None:
+        return (chosen,)
+    first = chosen if selection.n_first is None else of_fewer(chosen, selection.n_first)
+    return first, select_again(selection.virtual, (chosen,))
 
 
 def _exchange(choices: Choices) -> Recipe:
