@@ -30,6 +30,7 @@ from streamgp.training.infer.means import find_first_means
 from streamgp.training.infer.mode import find_joint_mode
 from streamgp.training.learn.active import best_start, climb_active_evidence, climb_evidence_alone
 from streamgp.training.learn.all_rows import refine_by_all_rows
+from streamgp.training.learn.by_class import learn_by_class
 from streamgp.training.learn.criterion import choose_start, learn_by_criterion
 from streamgp.training.learn.evidence import climb_starts, refine_with_centres, refine_with_inducing
 from streamgp.training.learn.joint import climb_joint_evidence
@@ -276,6 +277,8 @@ def _jointly(choices: Choices) -> Recipe:
 def _multiway(choices: Choices) -> Recipe:
     # The paper has no criterion for several classes: rows held out judge, or each class against the rest.
     learned = BEFORE_MULTIWAY.get(choices.learning, _nothing)(choices)
+    if choices.kernel_by_class and learned:
+        learned = (learn_by_class(learned),)
     return *learned, select_multiway(choices.selection, choices.multiway)
 
 
