@@ -95,7 +95,7 @@ def _densities() -> list[Panel]:
 
 def _literal_ijcnn() -> list[Panel]:
     rows = [
-        {**row, "who": f"{row['method']}, γ = {row.get('gamma', 4.0):g}"}
+        {**row, "who": f"{row['method']}, γ = {row.get('gamma', 4.0):g}{', bias' * bool(row.get('bias'))}"}
         for row in rows_with("passgp_ijcnn", learned=False)
         if row["method"].endswith("-paper")
     ]

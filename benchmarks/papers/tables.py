@@ -44,9 +44,9 @@ TABLES: dict[str, Table] = {
         ),
     ),
     "ivm2006_table2": Table(("digit", "active"), BOTH),
-    "ivm2006_table3": Table(("pairs", "fold", "likelihood"), BOTH),
+    "ivm2006_table3": Table(("pairs", "fold", "likelihood", "kernels"), BOTH),
     "virtual_rows": Table(
-        ("set", "method", "active", "seed"),
+        ("set", "method", "first", "active", "seed"),
         BOTH,
         lambda row: "plain" in row and row.get("fold") is None,
     ),
@@ -60,7 +60,7 @@ TABLES: dict[str, Table] = {
         ("digit", "method", "p_inc", "seeds", "active"), ("error_percent", "deviation"), paper=()
     ),
     "passgp_ijcnn": Table(
-        ("gamma", "method", "active", "seeds"),
+        ("gamma", "bias", "method", "active", "seeds"),
         ("error_percent", "deviation", "log_loss"),
         lambda row: row["method"].endswith("-paper"),
         (),
@@ -78,7 +78,7 @@ TABLES: dict[str, Table] = {
 }
 
 
-BEFORE_OPTIONS = {"mode": "default", "gamma": 4.0}
+BEFORE_OPTIONS = {"mode": "default", "gamma": 4.0, "kernels": "one", "bias": False}
 """What lines do not say that are older than an option."""
 
 
