@@ -6,7 +6,6 @@ import pickle
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 import streamgp
 from streamgp import StreamGPClassifier, StreamGPRegressor
@@ -14,6 +13,7 @@ from streamgp.errors import ParameterError
 from streamgp.inference.active_set import refresh_factor
 from streamgp.kernels import RBF, ClassKernels, Linear, Matern52, each_kernel
 from streamgp.likelihoods import MultivariateProbit, Softmax
+from streamgp.persistence import CheckpointFolder
 from streamgp.selection import FPASS, IVM
 from streamgp.settings import ADF
 from streamgp.training.multiway import grow_multiway
@@ -173,7 +173,7 @@ def test_equal_kernels_for_all_classes_are_one_kernel():
     np.testing.assert_allclose(one.predict_proba(X), each.predict_proba(X), atol=1e-10)
 
 
-def test_each_class_learns_its_own_kernel(tmp_path):
+def test_each_class_learns_its_own_kernel():
     # The first class is told by the first feature alone, the others by the second.
     generator = np.random.default_rng(0)
     X = generator.standard_normal((600, 2))
@@ -186,10 +186,6 @@ def test_each_class_learns_its_own_kernel(tmp_path):
     assert lengthscales[0, 1] > 2.0 * lengthscales[0, 0]
     assert lengthscales[1, 1] < lengthscales[0, 1]
     assert model.score(X, y) > 0.9
-    again = clone(model).set_params(checkpoint=tmp_path / "fit").fit(X, y)
-    assert again.kernel_ == model.kernel_
-    resumed = clone(again).fit(X, y)
-    np.testing.assert_array_equal(resumed.predict_proba(X), model.predict_proba(X))
 
 
 def test_lists_of_kernels_are_refused_elsewhere():
@@ -205,3 +201,31 @@ def test_lists_of_kernels_are_refused_elsewhere():
         StreamGPClassifier(10, kernel=[KERNEL, "sigmoid", KERNEL], **SETTINGS).fit(X, y)
     with pytest.raises(ParameterError, match="list of kernels"):
         StreamGPRegressor(10, kernel=[KERNEL] * 3).fit(X, X[:, 0])
+
+
+def test_learning_of_each_class_is_resumed_and_streamed(make_store, tmp_path, monkeypatch):
+    X, y = sectors(600)
+    store = make_store(X, y, chunk_rows=130)
+    settings = {**SETTINGS, "n_active": 20, "kernel": [RBF(4.0, 1.0)] * 3, "memory_budget": "64MiB"}
+    whole = streamgp.fit_stream(store, **settings)
+    assert len({kernel.lengthscale for kernel in whole.kernel_}) == 3
+    for most in (3, 9, 16):  # in the middle of a round, and in the next classes
+        saves = 0
+
+        def save(self, *arguments, original=CheckpointFolder.save, most=most):
+            nonlocal saves
+            original(self, *arguments)
+            saves += 1
+            if saves == most:
+                raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(CheckpointFolder, "save", save)
+            with pytest.raises(KeyboardInterrupt):
+                streamgp.fit_stream(store, checkpoint=tmp_path / "c", **settings)
+    resumed = streamgp.fit_stream(store, checkpoint=tmp_path / "c", **settings)
+    assert resumed.kernel_ == whole.kernel_
+    np.testing.assert_array_equal(resumed.predict_proba(X), whole.predict_proba(X))
+    assert resumed.evaluate_stream(store).error == pytest.approx(1.0 - whole.score(X, y))
+    warm = StreamGPClassifier(20, warm_start=True, **SETTINGS | {"kernel": settings["kernel"]}).fit(X, y)
+    assert warm.fit(X, y).recipe_.startswith("learn: each class")
