@@ -258,6 +258,9 @@ def test_values_are_words_numbers_and_settings():
     assert value("FPASS(p_exc=0.1)") == FPASS(p_exc=0.1)
     assert value("RBF") == RBF()
     assert value("RBF(1.0, 2.0) + Linear()") == RBF(1.0, 2.0) + Linear()
+    assert value("[RBF, RBF(1.0, 2.0)]") == [RBF(), RBF(1.0, 2.0)]
+    assert value("[3, 4]") == [3, 4]
+    assert value("[three, 4]") == "[three, 4]"
 
 
 def test_an_interrupted_fit_goes_on_where_it_stopped(tmp_path):

@@ -74,8 +74,9 @@ def rows(options: Options) -> Rows:
             paper = (column[digit] for column in PAPER[n_active])
             found.append({**row, **dict(zip(PAPER_COLUMNS, paper, strict=True))})
             yield found[-1]
-        mean = means(found, *MEASURED, *PAPER_COLUMNS)
-        yield {"digit": "mean", "mode": options.mode, "active": n_active, **mean}
+        if len(found) > 1:
+            mean = means(found, *MEASURED, *PAPER_COLUMNS)
+            yield {"digit": "mean", "mode": options.mode, "active": n_active, **mean}
         ten_tasks = combined_error(positive, split.y_test)
         if ten_tasks is not None:
             target = {"active": n_active, **TARGET_TEN_CLASSES}

@@ -62,6 +62,34 @@ def _strategies() -> list[Panel]:
     return [Panel("", curves(rows, "strategy", "round", name), "round", up) for name, up in columns.items()]
 
 
+def _digits() -> list[Panel]:
+    def is_shown(row: Row) -> bool:
+        return row["method"] == "full" or row.get("p_inc") == 0.6 or row["active"] == 300
+
+    rows = [row for row in rows_with("passgp_figure2") if is_shown(row)]
+    if len({row["digit"] for row in rows}) < 10:
+        return []
+    by_threshold = [row for row in rows if row.get("p_inc") is not None]
+    return [
+        Panel("USPS", curves(rows, "method", "digit", "error_percent"), "digit", "error (%)"),
+        Panel("", curves(by_threshold, "method", "digit", "active"), "digit", "active rows"),
+    ]
+
+
+def _mnist_digits() -> list[Panel]:
+    found = {}
+    for column in ("binary_error_percent", "active_by_class"):
+        rows = []
+        for row in rows_with("passgp_mnist", fold=None):
+            values = row.get(column, row["active"])  # older lines have the sizes of all digits there
+            rows += [{**row, "digit": digit, "value": value} for digit, value in enumerate(values)]
+        found[column] = curves(rows, "method", "digit", "value")
+    return [
+        Panel("MNIST", found["binary_error_percent"], "digit", "error (%)"),
+        Panel("", found["active_by_class"], "digit", "active rows"),
+    ]
+
+
 def _sizes_and_seconds() -> list[Panel]:
     panels = []
     for digit in (2, 4):
@@ -95,7 +123,7 @@ def _densities() -> list[Panel]:
 
 def _literal_ijcnn() -> list[Panel]:
     rows = [
-        {**row, "who": f"{row['method']}, γ = {row.get('gamma', 4.0):g}"}
+        {**row, "who": f"{row['method']}, γ = {row.get('gamma', 4.0):g}{', bias' * bool(row.get('bias'))}"}
         for row in rows_with("passgp_ijcnn", learned=False)
         if row["method"].endswith("-paper")
     ]
@@ -116,9 +144,11 @@ def _xor() -> list[Panel]:
 FIGURES: dict[str, tuple[str, Callable[[], list[Panel]]]] = {
     "ivm2003_figure1": ("figure 1 of [IVM2003]", _reject),
     "ivm2006_figure1": ("figure 1 of [IVM2006]", _strategies),
+    "passgp_figure1": ("figure 1 of [PASS2012]", _digits),
     "passgp_figure2": ("figure 2 of [PASS2012]", _sizes_and_seconds),
     "passgp_figure3": ("figure 3 of [PASS2012]", _evidence),
     "passgp_figure4": ("figure 4 of [PASS2012]", _densities),
+    "passgp_figure5": ("figure 5 of [PASS2012], digits against the rest", _mnist_digits),
     "passgp_figure6": ("figure 6 of [PASS2012], algorithms as printed", _literal_ijcnn),
     "fitc_figure1_left": ("figure 1 of [FITC2007], left", _xor),
 }

@@ -44,9 +44,9 @@ TABLES: dict[str, Table] = {
         ),
     ),
     "ivm2006_table2": Table(("digit", "active"), BOTH),
-    "ivm2006_table3": Table(("pairs", "fold", "likelihood"), BOTH),
+    "ivm2006_table3": Table(("pairs", "fold", "likelihood", "kernels"), BOTH),
     "virtual_rows": Table(
-        ("set", "method", "active", "seed"),
+        ("set", "method", "first", "active", "seed"),
         BOTH,
         lambda row: "plain" in row and row.get("fold") is None,
     ),
@@ -60,7 +60,7 @@ TABLES: dict[str, Table] = {
         ("digit", "method", "p_inc", "seeds", "active"), ("error_percent", "deviation"), paper=()
     ),
     "passgp_ijcnn": Table(
-        ("gamma", "method", "active", "seeds"),
+        ("gamma", "bias", "method", "active", "seeds"),
         ("error_percent", "deviation", "log_loss"),
         lambda row: row["method"].endswith("-paper"),
         (),
@@ -78,7 +78,7 @@ TABLES: dict[str, Table] = {
 }
 
 
-BEFORE_OPTIONS = {"mode": "default", "gamma": 4.0}
+BEFORE_OPTIONS = {"mode": "default", "gamma": 4.0, "kernels": "one", "bias": False}
 """What lines do not say that are older than an option."""
 
 
@@ -117,21 +117,33 @@ SCRIPTS: tuple[tuple[str, str, dict[str, Any]], ...] = (  # what of a paper, whi
     ("[IVM2006] figure 1", "ivm2006_figure1", {}),
     ("[IVM2006] table 2", "ivm2006_table2", {}),
     ("[IVM2006] table 3", "ivm2006_table3", {}),
+    ("[IVM2006] table 3, a kernel for each class", "ivm2006_table3 --kernels class", {"kernels": "class"}),
     ("[IVM2006] table 4", "virtual_rows --set usps --methods ivm", {"set": "usps", "method": "ivm"}),
     ("[IVM2006] section 6.3", "ivm2006_pumadyn", {}),
     (
         "[PASS2012] figure 1",
-        "passgp_figure2 --digits 0 1 2 3 4 5 6 7 8 9 --active 300 --p-inc 0.6 --methods pass-paper full rsvm",
+        "passgp_figure2 --digits 0 1 2 3 4 5 6 7 8 9 --active 300 --p-inc 0.6 "
+        "--methods pass-paper fpass-paper ivm full rsvm",
         {"p_inc": 0.6},
     ),
     ("[PASS2012] figure 2", "passgp_figure2 --digits 2 4", {}),
     ("[PASS2012] figure 3", "passgp_evidence --rows 3000 --accurate --full", {}),
     ("[PASS2012] figures 1 and 4, ten classes", "passgp_usps --methods pass fpass", {}),
-    ("[PASS2012] figure 5", "passgp_mnist --method fpass --active 2000", {}),
+    ("[PASS2012] figure 5, fPASS-GP", "passgp_mnist --method fpass --active 2000", {"method": "fpass"}),
+    (
+        "[PASS2012] figure 5, PASS-GP",
+        "passgp_mnist --method pass --active 1200 --p-inc 0.7 --p-del 0.99 --p-exc 0.05 --passes 1",
+        {"method": "pass"},
+    ),
     (
         "[PASS2012] figure 6, as printed",
         "passgp_ijcnn --methods fpass-paper ivm-paper --active 100 200 400 600 800 1000 --seeds 0 1 2",
         {"method": "fpass-paper"},
+    ),
+    (
+        "[PASS2012] figure 6, with a bias",
+        "passgp_ijcnn --methods fpass-paper ivm-paper --active 100 200 400 600 800 1000 --seeds 0 1 2 --bias",
+        {"method": "fpass-paper", "bias": True},
     ),
     (
         "[PASS2012] table 1",
@@ -140,8 +152,14 @@ SCRIPTS: tuple[tuple[str, str, dict[str, Any]], ...] = (  # what of a paper, whi
     ),
     (
         "[PASS2012] table 1, MNIST, by the IVM",
+        "virtual_rows --set mnist --methods ivm --first 1000 --active 4000 --candidates 16000 --kernel mnist "
+        "--fixed --memory-budget 6GiB",
+        {"set": "mnist", "method": "ivm", "first": 1000},
+    ),
+    (
+        "[PASS2012] table 1, MNIST, by the IVM, both selections as large",
         "virtual_rows --set mnist --methods ivm --active 1500 --candidates 15000 --kernel mnist --fixed",
-        {"set": "mnist", "method": "ivm"},
+        {"set": "mnist", "method": "ivm", "first": None},
     ),
     ("[FITC2007] table 1", "fitc_table1 --splits 10", {}),
     ("[FITC2007] section 5, as printed", "fitc_usps4 --recipe paper", {"recipe": "paper"}),

@@ -34,7 +34,8 @@ def selection(options: Options, method: str) -> Any:
         )
     if method == "fpass":
         return FPASS(n_pass=options.passes, virtual=virtual)
-    return IVM(virtual=virtual, candidates=options.candidates)
+    first = {} if options.plain else {"n_first": options.first}
+    return IVM(virtual=virtual, candidates=options.candidates, **first)
 
 
 def rows(options: Options) -> Rows:
@@ -52,9 +53,15 @@ def rows(options: Options) -> Rows:
                 validation=False,
                 memory_budget=options.memory_budget,
                 random_state=seed,
+                checkpoint=options.checkpoint and f"{options.checkpoint}/{method}-{seed}",
             )
             named = {"set": options.set, "method": method, "seed": seed, "fold": options.fold}
-            named |= {"plain": options.plain, "candidates": options.candidates, "fixed": options.fixed}
+            named |= {
+                "plain": options.plain,
+                "candidates": options.candidates,
+                "first": options.first,
+                "fixed": options.fixed,
+            }
             started = time.process_time()
             row = measured_ten(model, split)
             spent = {"cpu_seconds_with_test": round(time.process_time() - started, 1)}
@@ -77,7 +84,9 @@ OPTIONS = (
     option("--plain", False, "without the second selection"),
     option("--fold", None, type=int, choices=range(3)),
     option("--active", 1000, "active rows of a digit; for pass, at most"),
+    option("--first", None, "active rows of a digit before the second selection; default --active", type=int),
     option("--candidates", None, "rows of J for the IVM; default as many as fit", type=int),
+    option("--checkpoint", None, "a folder in which an interrupted run is continued"),
     *defaults(p_inc=0.6, p_del=0.99, p_inc_virtual=0.9, passes=2, seeds=[0], memory_budget="2GiB"),
 )
 SCRIPT = Script("virtual_rows", __doc__, rows, OPTIONS)

@@ -82,6 +82,11 @@ def _built(tree: ast.expr, text: str) -> Any:
     if isinstance(tree, ast.BinOp) and isinstance(tree.op, ast.Add | ast.Mult):
         left, right = _built(tree.left, text), _built(tree.right, text)
         return left + right if isinstance(tree.op, ast.Add) else left * right
+    if isinstance(tree, ast.List | ast.Tuple):
+        parts = [_built(part, text) for part in tree.elts]
+        if any(part is text for part in parts):  # a word that means nothing here
+            return text
+        return parts if isinstance(tree, ast.List) else tuple(parts)
     if isinstance(tree, ast.Call):
         raise ParameterError(f"{text!r} is not known; known are {', '.join(sorted(families))}")
     try:

@@ -13,7 +13,7 @@ from streamgp.estimators.fitting import fit_store
 from streamgp.estimators.regressor import StreamGPRegressor
 from streamgp.inference.local.snapshot import LocalSnapshot
 from streamgp.persistence import read_record
-from streamgp.posterior import Snapshot
+from streamgp.posterior import ClassesSnapshot, Snapshot
 from streamgp.posterior.believed import believed, check_history
 from streamgp.posterior.model import Model
 from streamgp.posterior.witness import check_witness
@@ -90,7 +90,7 @@ def _adopted(model: Model, header: dict[str, Any]) -> Estimator:
 
 
 def _read_snapshot(header: dict[str, Any], arrays: dict[str, Any], standardizer: Standardizer) -> Any:
-    kind = LocalSnapshot if "local" in header else Snapshot
+    kind: Any = LocalSnapshot if "local" in header else ClassesSnapshot if "kernels" in header else Snapshot
     return kind.from_record(header, arrays, standardizer)
 
 

@@ -51,7 +51,8 @@ class StreamGPEstimator(StreamGPParameters):
         Row numbers of the active sets, one class after the other, in the order of inclusion; inducing inputs
         that are no rows (centres, or learned) are not among them.
     kernel_, likelihood_
-        With learned parameters; one likelihood per latent function.
+        With learned parameters; one likelihood per latent function. ``kernel_`` is a sequence where each
+        class has its own.
     log_evidence_ : float or None
         Log evidence, in nats, that the last sweep of the final inference found, summed over latent functions;
         of joint classes it is one number for all. None where inference has none: "adf", or a mode.
@@ -215,7 +216,8 @@ class StreamGPEstimator(StreamGPParameters):
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         if model.feature_names is not None:
             self.feature_names_in_ = np.array(model.feature_names, dtype=object)
-        self.active_rows_, self.kernel_ = model.active_rows, model.snapshot.kernel
+        self.active_rows_ = model.active_rows
+        self.kernel_ = getattr(model.snapshot, "kernels", model.snapshot.kernel)
         self.likelihood_: Any = model.predictive.likelihoods
         if isinstance(model.targets, ClassTargets):
             self.classes_ = model.targets.classes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from typing import Any, Literal, Self
 
@@ -54,11 +55,13 @@ class StreamGPParameters(BaseEstimator):  # type: ignore[misc]
 
         Settings: :class:`~streamgp.settings.ADF`, :class:`~streamgp.settings.EP`,
         :class:`~streamgp.settings.FITC`, :class:`~streamgp.settings.Local`.
-    kernel : Kernel, optional
+    kernel : Kernel, or a list of them, optional
         Covariance of the latent function, on standardised features; learning starts from it. Default: "local"
         and "joint" classes choose among several families by rows that are held or left out. The others take
         an RBF plus a linear kernel (no linear kernel where classes are learned by the evidence), with one
-        lengthscale for each feature if there are at most 100.
+        lengthscale for each feature if there are at most 100. A list has one for each class, in the order of
+        ``classes_``; it is for the multi-way IVM (``selection="ivm"``, ``multiclass="joint"``), where each is
+        learned by its class against the rest.
     likelihood : Likelihood, optional
         Default :class:`~streamgp.likelihoods.Probit` with a bias from the class's share, or
         :class:`~streamgp.likelihoods.Gaussian`.
@@ -133,7 +136,7 @@ class StreamGPParameters(BaseEstimator):  # type: ignore[misc]
         *,
         selection: str | Selection = "auto",
         inference: str | Inference = "auto",
-        kernel: Kernel | None = None,
+        kernel: Kernel | Sequence[Kernel] | None = None,
         likelihood: Likelihood | None = None,
         multiclass: Literal["auto", "joint", "per_class", "shared"] = "auto",
         class_weight: Literal["balanced"] | dict[Any, float] | None = None,

@@ -8,6 +8,7 @@ RBF(variance=2.0, lengthscale=(1.0, 3.0)) + White(variance=0.1)
 """
 
 from streamgp.kernels.base import Kernel
+from streamgp.kernels.by_class import ClassKernels, class_kernels_from_json, each_kernel
 from streamgp.kernels.composite import Product, Sum
 from streamgp.kernels.constant import Constant, White
 from streamgp.kernels.inner_product import Linear, Polynomial
@@ -18,6 +19,7 @@ from streamgp.kernels.tiles import Prepared
 __all__ = [
     "NAMED_KERNELS",
     "RBF",
+    "ClassKernels",
     "Constant",
     "Kernel",
     "Linear",
@@ -29,5 +31,7 @@ __all__ = [
     "Product",
     "Sum",
     "White",
+    "class_kernels_from_json",
+    "each_kernel",
     "kernel_from_json",
 ]

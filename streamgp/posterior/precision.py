@@ -9,6 +9,7 @@ import numpy as np
 
 from streamgp.arrays import FloatArray
 from streamgp.errors import ParameterError
+from streamgp.posterior.by_class import ClassesSnapshot
 from streamgp.posterior.snapshot import Snapshot
 
 Precision = Literal["auto", "float32", "float64"]
@@ -30,7 +31,9 @@ def check_precision(precision: str) -> None:
         raise ParameterError(f"precision must be 'auto', 'float32' or 'float64', not {precision!r}")
 
 
-def choose_dtype(precision: Precision, snapshot: Snapshot, probe: FloatArray, n_rows: int) -> np.dtype[Any]:
+def choose_dtype(
+    precision: Precision, snapshot: Snapshot | ClassesSnapshot, probe: FloatArray, n_rows: int
+) -> np.dtype[Any]:
     """The type of a pass: as wished, or float32 where it saves time and a probe block loses nothing by it.
 
     The variance is a difference of nearly equal numbers where active points are dense (low dimension, close

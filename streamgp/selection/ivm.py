@@ -49,6 +49,9 @@ class IVM:
         What may be done to a row without changing its target: the active set is chosen anew from the active
         rows and their transformations, with the parameters that were learned. A function takes rows (n, p) as
         they are stored and gives k versions of them, (k, n, p).
+    n_first : int, optional
+        Active rows of the first selection where there are transformations; default ``n_active``. Fewer leave
+        the second selection, of ``n_active`` rows from so many more, less to leave out.
     """
 
     score: str = "auto"
@@ -59,16 +62,19 @@ class IVM:
     refresh: float = 1.0
     least_precision: float = 1e-10
     virtual: Any = None
+    n_first: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "virtual", as_virtual(self.virtual))
         if self.score not in ("auto", *SCORES):
             known = ", ".join(map(repr, ("auto", *SCORES)))
             raise ParameterError(f"score must be one of {known}, not {self.score!r}")
-        for name in ("candidates", "hot", "delay"):
+        for name in ("candidates", "hot", "delay", "n_first"):
             count = getattr(self, name)
             if count is not None and count < 1:
                 raise ParameterError(f"{name} must be at least 1, not {count!r}")
+        if self.n_first is not None and self.virtual is None:
+            raise ParameterError(f"n_first={self.n_first} goes only with virtual=...")
         if not 0 <= self.retained <= 1 or not 0 < self.refresh <= 1:
             raise ParameterError(
                 f"retained and refresh are shares between 0 and 1, not {self.retained!r} and {self.refresh!r}"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.budget import parse_size
-from streamgp.kernels import NAMED_KERNELS, Kernel
+from streamgp.kernels import NAMED_KERNELS, ClassKernels, Kernel
 from streamgp.likelihoods import NAMED_LIKELIHOODS, JointLikelihood, Likelihood
 from streamgp.passes.run import check_client
 from streamgp.posterior.precision import check_precision
@@ -41,7 +41,7 @@ def fit_settings(parameters: dict[str, Any], seed: int, sample_weight: Any = Non
             "method_is_open": given is None,
             "size_is_open": size_is_open,
             "multiclass": one_of("multiclass", parameters.get("multiclass", "auto"), MULTICLASS),
-            "kernel": named("kernel", parameters["kernel"], Kernel, NAMED_KERNELS, ("Polynomial",)),
+            "kernel": _kernel(parameters["kernel"]),
             "likelihood": named(
                 "likelihood",
                 parameters["likelihood"],
@@ -64,3 +64,17 @@ def fit_settings(parameters: dict[str, Any], seed: int, sample_weight: Any = Non
     check_precision(settings.precision)
     check_together(settings)
     return settings
+
+
+def _kernel(given: Any) -> Kernel | ClassKernels | None:
+    """The kernel as given, that of a name, or one for each class of a list."""
+    if isinstance(given, list | tuple):
+        return ClassKernels(tuple(_one_kernel(each) for each in given))
+    if isinstance(given, ClassKernels):
+        return given
+    kernel: Kernel | None = _one_kernel(given)
+    return kernel
+
+
+def _one_kernel(given: Any) -> Any:
+    return named("kernel", given, Kernel, NAMED_KERNELS, ("Polynomial",))

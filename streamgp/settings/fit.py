@@ -7,7 +7,7 @@ from typing import Any
 
 from streamgp.arrays import FloatArray
 from streamgp.data.standardize import Standardize
-from streamgp.kernels import Kernel
+from streamgp.kernels import ClassKernels, Kernel
 from streamgp.passes.progress import Progress
 from streamgp.posterior import Precision
 from streamgp.settings.inferences import FITC
@@ -27,7 +27,7 @@ class FitSettings:
     selection: Selection
     inference: Inference
     multiclass: str
-    kernel: Kernel | None
+    kernel: Kernel | ClassKernels | None
     likelihood: Any
     learning: bool | str
     class_weight: Any

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from streamgp.errors import ParameterError
-from streamgp.kernels import Kernel, kernel_from_json
+from streamgp.kernels import ClassKernels, Kernel, kernel_from_json
 from streamgp.likelihoods import JointLikelihood, Likelihood, likelihood_from_json
 from streamgp.selection.virtual import Rotations, Transformation, Translations
 from streamgp.settings.methods import INFERENCES, SELECTIONS
@@ -27,6 +27,8 @@ def parameter_to_json(value: Any) -> Any:
         return (
             None if NOT_WRITTEN in fields.values() else {"settings": type(value).__name__, "fields": fields}
         )
+    if isinstance(value, list | tuple | ClassKernels) and all(isinstance(part, Kernel) for part in value):
+        return {"kernels": [part.to_json() for part in value]}
     if isinstance(value, Kernel | Likelihood | JointLikelihood):
         try:
             return {"kernel" if isinstance(value, Kernel) else "likelihood": value.to_json()}
@@ -47,6 +49,8 @@ def parameter_from_json(document: Any) -> Any:
         return _KINDS[document["settings"]](**fields)
     if "weights" in document:
         return dict(document["weights"])
+    if "kernels" in document:
+        return [kernel_from_json(part) for part in document["kernels"]]
     if "kernel" in document:
         return kernel_from_json(document["kernel"])
     return likelihood_from_json(document["likelihood"])

@@ -6,6 +6,7 @@ from typing import Any
 
 from streamgp.data.targets import Task
 from streamgp.errors import ParameterError
+from streamgp.kernels import ClassKernels
 from streamgp.likelihoods import JointLikelihood
 from streamgp.selection import FPASS, IVM, IVM2003, IVM2006, PASS, EvidenceGain, Kmeans
 from streamgp.settings.fit import FitSettings
@@ -65,6 +66,16 @@ def _classes(settings: FitSettings) -> Rules:
             is_joint and not isinstance(inference, FITC) and not multiway,
             "multiclass='joint'",
             "inference='fitc', or selection='ivm' with inference='adf'",
+        ),
+        (
+            isinstance(settings.kernel, ClassKernels) and not multiway,
+            "a list of kernels, one for each class,",
+            "the multi-way IVM: selection='ivm' and multiclass='joint'",
+        ),
+        (
+            isinstance(settings.kernel, ClassKernels) and settings.learning == "evidence",
+            "a list of kernels, one for each class,",
+            "learn_hyperparameters=True, False, 'constant', 'hybrid' or 'exact'",
         ),
         (
             multiway and inference.calibrate,

@@ -15,7 +15,7 @@ import numpy as np
 from streamgp.arrays import Array
 from streamgp.errors import CheckpointError
 from streamgp.inference.active_set import ActiveSet
-from streamgp.kernels import Kernel, kernel_from_json
+from streamgp.kernels import ClassKernels, Kernel, class_kernels_from_json, kernel_from_json
 from streamgp.likelihoods import JointLikelihood, Likelihood, likelihood_from_json
 from streamgp.posterior.calibration import Calibration
 
@@ -60,6 +60,8 @@ def _encoded(value: Any, path: str, arrays: dict[str, Array]) -> Any:
     if isinstance(value, np.ndarray):
         arrays[path] = value
         return {"array": path}
+    if isinstance(value, ClassKernels):
+        return {"kernels": value.to_json()}
     if isinstance(value, Kernel | Likelihood | JointLikelihood):
         return {"kernel" if isinstance(value, Kernel) else "likelihood": value.to_json()}
     if isinstance(value, ActiveSet):
@@ -99,4 +101,6 @@ def _decoded(document: Any, arrays: dict[str, Array]) -> Any:
         return float(content)
     if form == "array":
         return arrays[content]
+    if form == "kernels":
+        return class_kernels_from_json(content)
     return (kernel_from_json if form == "kernel" else likelihood_from_json)(content)

@@ -24,6 +24,7 @@ from streamgp.data.standardize import Bend
 from streamgp.data.targets import Task, is_labelled, n_heads
 from streamgp.errors import NothingLearnedWarning
 from streamgp.inference.active_set import ActiveSet
+from streamgp.kernels import ClassKernels
 from streamgp.likelihoods import Gaussian, Likelihood, Probit
 from streamgp.numerics.compilation import is_cold
 from streamgp.passes.progress import Progress
@@ -35,7 +36,7 @@ from streamgp.posterior.predictive import ClassPredictive, RealPredictive, class
 from streamgp.settings import FitSettings, refuse_for_real_targets, task_of
 from streamgp.training.choices import Choices, Traits, resolve
 from streamgp.training.fit_memory import plan_fit, with_rows_named
-from streamgp.training.heads import make_snapshot
+from streamgp.training.heads import make_classes_snapshot, make_snapshot
 from streamgp.training.identity import identity_of, planned_identity
 from streamgp.training.learn.criterion import TUNING_ACTIVE
 from streamgp.training.plan import MemoryPlan
@@ -160,11 +161,14 @@ def _composed(
     logger.info("recipe: %s", describe(recipe))
     problem = _make_problem(prepared, plan, settings, choices, started)
     warn_of_outliers(problem)
+    given = settings.kernel
+    first = given[0] if isinstance(given, ClassKernels) else given
     draft = Draft(
-        choices.default_kernel.default(problem) if settings.kernel is None else settings.kernel,
+        choices.default_kernel.default(problem) if first is None else first,
         choices.likelihoods or _likelihoods(problem, choices.likelihood),
         (ActiveSet.empty(0, rows.n_features),) * heads,
         (UNCALIBRATED,) * heads,
+        kernels=given if isinstance(given, ClassKernels) else None,
     )
     return problem, recipe, draft
 
@@ -253,8 +257,11 @@ def _likelihoods(problem: Problem, likelihood: Likelihood | None) -> tuple[Likel
 
 def _model(problem: Problem, draft: Draft) -> Model:
     """The posterior in the precision of its passes, with what is needed to read rows and to predict."""
-    if draft.sweeps is None:
-        snapshot: Any = problem.in_pass_precision(make_snapshot(draft))
+    snapshot: Any
+    if draft.kernels is not None:
+        snapshot = problem.in_pass_precision(make_classes_snapshot(draft, draft.kernels))
+    elif draft.sweeps is None:
+        snapshot = problem.in_pass_precision(make_snapshot(draft))
     else:
         snapshot = draft.sweeps.model_snapshot(problem, draft)
     prepared = problem.prepared

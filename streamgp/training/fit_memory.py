@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from streamgp.data import Rows
-from streamgp.kernels import RBF, Linear
+from streamgp.kernels import RBF, ClassKernels, Kernel, Linear
 from streamgp.likelihoods import Probit, Softmax
 from streamgp.passes.run import available_threads
 from streamgp.selection import IVM2006
@@ -43,7 +43,7 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
     return make_plan(
         Demand(
             rows,
-            settings.kernel or (RBF() + RBF() + Linear() if joint_classes else RBF() + Linear()),
+            _planned_kernel(settings, rows, joint_classes),
             min(settings.n_active, rows.n_rows),
             heads,
             4 if settings.precision == "float32" and not with_slopes else 8,
@@ -63,3 +63,10 @@ def plan_fit(rows: Rows, settings: FitSettings, heads: int = 1) -> MemoryPlan:
         settings.memory_budget,
         available_threads(),
     )
+
+
+def _planned_kernel(settings: FitSettings, rows: Rows, joint_classes: int) -> Kernel:
+    """The kernel that memory is planned for; of those of classes, which work in turn, the dearest."""
+    if isinstance(settings.kernel, ClassKernels):
+        return max(settings.kernel, key=lambda one: one.prepared_bytes(1, rows.n_features, 8))
+    return settings.kernel or (RBF() + RBF() + Linear() if joint_classes else RBF() + Linear())

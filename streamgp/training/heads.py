@@ -15,10 +15,10 @@ from streamgp.arrays import FloatArray, IntArray
 from streamgp.errors import NotConvergedWarning
 from streamgp.inference import Propagated, Sites, expectation_propagation, head_from_sites
 from streamgp.inference.active_set import ActiveSet
-from streamgp.kernels import Kernel
+from streamgp.kernels import ClassKernels, Kernel
 from streamgp.likelihoods import Likelihood
 from streamgp.passes.run import available_threads
-from streamgp.posterior import Head, Snapshot
+from streamgp.posterior import ClassesSnapshot, Head, Snapshot
 from streamgp.training.problem import Problem
 from streamgp.training.stage import Draft
 
@@ -80,6 +80,17 @@ def make_snapshot(draft: Draft) -> Snapshot:
         inputs.append(own)
         start += len(own)
     return Snapshot(draft.kernel, inputs[0] if shared else np.concatenate(inputs), tuple(heads))
+
+
+def make_classes_snapshot(draft: Draft, kernels: ClassKernels) -> ClassesSnapshot:
+    """The posterior of active sets of classes that have a kernel each, in float64."""
+    heads = zip(kernels, draft.actives, draft.calibrations, strict=True)
+    return ClassesSnapshot(
+        tuple(
+            make_snapshot(replace(draft, kernel=kernel, actives=(active,), calibrations=(calibration,)))
+            for kernel, active, calibration in heads
+        )
+    )
 
 
 def snapshot_of(draft: Draft) -> Snapshot:

@@ -2,17 +2,19 @@
 
 [IVM2006] section 4: the posterior factorises over classes, each with an IVM representation of its own; rows
 enter the active set of a class, (row, class) by (row, class), by how much that class's function would learn.
+Classes share a kernel, or each has its own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from streamgp.arrays import FloatArray, Floats, IntArray
 from streamgp.inference.active_set import ActiveSet, Candidates, catch_up, include
-from streamgp.kernels import Kernel
+from streamgp.kernels import ClassKernels, Kernel, each_kernel
 from streamgp.likelihoods import JointLikelihood
 from streamgp.passes.blas import single_threaded_blas
 from streamgp.selection import IVM
@@ -43,7 +45,7 @@ class Ways:
 
 def grow_multiway(
     selection: IVM,
-    kernel: Kernel,
+    kernel: Kernel | ClassKernels,
     likelihood: JointLikelihood,
     rows: IntArray,
     inputs: Floats,
@@ -62,13 +64,10 @@ def grow_multiway(
     Cost: the likelihood's moments of the current rows, and O(s d_c), for an inclusion.
     Source: [IVM2006] section 4.2.  Oracle: tests/reference/multiway_dense.py
     """
-    flat = np.zeros((len(rows), n_classes))
+    flat, kernels = np.zeros((len(rows), n_classes)), each_kernel(kernel, n_classes)
     ways = Ways(
-        tuple(ActiveSet.empty(0, inputs.shape[1]) for _ in range(n_classes)),
-        tuple(
-            Candidates.new(rows, inputs, codes.astype(np.float64), kernel, 0, weights)
-            for _ in range(n_classes)
-        ),
+        tuple(ActiveSet.empty(0, inputs.shape[1]) for _ in kernels),
+        tuple(Candidates.new(rows, inputs, codes.astype(np.float64), own, 0, weights) for own in kernels),
         flat,
         flat.copy(),
     )
@@ -76,7 +75,7 @@ def grow_multiway(
         while ways.n_inclusions < until:
             before, size = ways.n_inclusions, min(selection.delay, until - ways.n_inclusions)
             ways = _with_room(ways, size)
-            ways = _grow_block(selection, kernel, likelihood, codes, ways, size, generator)
+            ways = _grow_block(selection, kernels, likelihood, codes, ways, size, generator)
             if ways.n_inclusions < before + size:
                 break
     return ways.actives
@@ -84,7 +83,7 @@ def grow_multiway(
 
 def _grow_block(
     selection: IVM,
-    kernel: Kernel,
+    kernels: tuple[Kernel, ...],
     likelihood: JointLikelihood,
     codes: IntArray,
     ways: Ways,
@@ -94,7 +93,7 @@ def _grow_block(
     """Some inclusions, from all candidates or from the hottest of them."""
     hot = selection.hot
     if hot is None or hot >= len(codes):
-        return _include_some(selection, kernel, likelihood, codes, ways, size, generator)
+        return _include_some(selection, kernels, likelihood, codes, ways, size, generator)
     scores, _, _ = _scored(selection, likelihood, codes, ways)
     slots = np.sort(np.argpartition(-scores.max(axis=1), hot)[:hot])
     since = [active.count for active in ways.actives]
@@ -104,10 +103,10 @@ def _grow_block(
         ways.precision[slots],
         ways.precision_mean[slots],
     )
-    window = _include_some(selection, kernel, likelihood, codes[slots], window, size, generator)
+    window = _include_some(selection, kernels, likelihood, codes[slots], window, size, generator)
     ways.precision[slots], ways.precision_mean[slots] = window.precision, window.precision_mean
-    for active, part, whole, first in zip(
-        window.actives, window.candidates, ways.candidates, since, strict=True
+    for kernel, active, part, whole, first in zip(
+        kernels, window.actives, window.candidates, ways.candidates, since, strict=True
     ):
         whole.available[slots] = part.available
         catch_up(active, whole, kernel, first)
@@ -116,7 +115,7 @@ def _grow_block(
 
 def _include_some(
     selection: IVM,
-    kernel: Kernel,
+    kernels: tuple[Kernel, ...],
     likelihood: JointLikelihood,
     codes: IntArray,
     ways: Ways,
@@ -125,7 +124,7 @@ def _include_some(
 ) -> Ways:
     """Inclusions with all candidates kept current."""
     actives, inputs = list(ways.actives), ways.candidates[0].inputs
-    columns = kernel.prepared(inputs)
+    column_of = _columns(kernels, inputs)
     for _ in range(size):
         scores, precision, precision_mean = _scored(selection, likelihood, codes, ways)
         place = int(np.argmax(scores))  # the lowest row, then the first class, among equals
@@ -135,11 +134,22 @@ def _include_some(
         if not any(active.count for active in actives):
             place = int(generator.choice(np.flatnonzero(scores.ravel() >= best * (1.0 - TIE))))
         slot, head = divmod(place, len(actives))
-        column = columns.block(inputs[slot : slot + 1])[0]
+        column = column_of(head, slot)
         site = float(precision[slot, head]), float(precision_mean[slot, head])
         actives[head] = include(actives[head], ways.candidates[head], slot, column, *site)
         ways.precision[slot, head], ways.precision_mean[slot, head] = site
     return replace(ways, actives=tuple(actives))
+
+
+def _columns(kernels: tuple[Kernel, ...], inputs: Floats) -> Callable[[int, int], Floats]:
+    """The function (class, slot) → covariances of the row with all, (s,).
+
+    A kernel that all share is made ready once; copies of the rows for every class would be too many.
+    """
+    if all(kernel is kernels[0] for kernel in kernels):
+        ready = kernels[0].prepared(inputs)
+        return lambda head, slot: ready.block(inputs[slot : slot + 1])[0]
+    return lambda head, slot: kernels[head].block(inputs[slot : slot + 1], inputs)[0]
 
 
 def _scored(

@@ -21,13 +21,14 @@ from streamgp.passes.block import Visitor
 from streamgp.passes.candidates import PickRows, Pool, smallest
 from streamgp.passes.run import run_pass
 from streamgp.passes.scratch import Scratch
-from streamgp.posterior import Snapshot, choose_dtype
+from streamgp.posterior import ClassesSnapshot, Snapshot, choose_dtype
 from streamgp.selection import RowKeys, key_bounds, stratified_quotas
 from streamgp.settings import FitSettings
 from streamgp.training.plan import MemoryPlan
 from streamgp.training.prepare import Prepared
 
 T = TypeVar("T")
+Uniform = TypeVar("Uniform", Snapshot, ClassesSnapshot)
 
 VALIDATION_SHARE = 0.05
 MOST_VALIDATION_ROWS = 10_000
@@ -41,7 +42,8 @@ class Problem:
 
     ``sample`` are random rows in memory, stratified by class. ``held_out`` rows, also in memory, are never
     learned from; ``excluded`` are the numbers (sorted) of all such rows, of which memory may hold a part.
-    ``groups`` are the heads that share their active rows: all of them, or each on its own.
+    ``groups`` are the heads that share their active rows: all of them, or each on its own. ``only`` is the
+    head (if any) that a stage is shown alone.
     """
 
     prepared: Prepared
@@ -54,11 +56,12 @@ class Problem:
     weights: RowWeights
     started: float
     scratch: Scratch | None = None
+    only: int | None = None
 
     @property
     def n_heads(self) -> int:
         """Number of latent functions."""
-        return n_heads(self.prepared.targets)
+        return n_heads(self.prepared.targets) if self.only is None else 1
 
     @property
     def n_rows(self) -> int:
@@ -96,7 +99,7 @@ class Problem:
 
     def head_targets(self, encoded: FloatArray, head: int) -> FloatArray:
         """What a head has to learn from encoded targets."""
-        return head_targets(self.prepared.targets, encoded, head)
+        return head_targets(self.prepared.targets, encoded, head if self.only is None else self.only)
 
     def is_labelled(self, encoded: FloatArray) -> BoolArray:
         """Which rows have a label: only these judge, calibrate and are counted."""
@@ -150,7 +153,7 @@ class Problem:
             label=label,
         )
 
-    def in_pass_precision(self, snapshot: Snapshot) -> Snapshot:
+    def in_pass_precision(self, snapshot: Uniform) -> Uniform:
         """The snapshot in the precision that passes over these rows need."""
         probe = self.inputs(self.sample.features[:256])
         return snapshot.astype(choose_dtype(self.settings.precision, snapshot, probe, self.n_rows))

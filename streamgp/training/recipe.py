@@ -30,6 +30,7 @@ from streamgp.training.infer.means import find_first_means
 from streamgp.training.infer.mode import find_joint_mode
 from streamgp.training.learn.active import best_start, climb_active_evidence, climb_evidence_alone
 from streamgp.training.learn.all_rows import refine_by_all_rows
+from streamgp.training.learn.by_class import learn_by_class
 from streamgp.training.learn.criterion import choose_start, learn_by_criterion
 from streamgp.training.learn.evidence import climb_starts, refine_with_centres, refine_with_inducing
 from streamgp.training.learn.joint import climb_joint_evidence
@@ -44,7 +45,7 @@ from streamgp.training.select.gain import gain_inducing
 from streamgp.training.select.grow import grow_actives
 from streamgp.training.select.multiway import select_multiway
 from streamgp.training.select.printed import add_bias_variance, select_printed
-from streamgp.training.select.virtual import select_again
+from streamgp.training.select.virtual import of_fewer, select_again
 from streamgp.training.select.watch import Watching
 from streamgp.training.stage import Recipe, Stage
 
@@ -134,8 +135,11 @@ def _grow(choices: Choices) -> Recipe:
     # With inference over all rows the sites of this selection are not the model's: no use in watching.
     watching = None if choices.inference.sees_all_rows else Watching(choices.inference.calibrate)
     selection = choices.selection
-    first = (grow_actives(selection, watching),)
-    return first if selection.virtual is None else (*first, select_again(selection.virtual, first))
+    chosen = grow_actives(selection, watching)
+    if selection.virtual is None:
+        return (chosen,)
+    first = chosen if selection.n_first is None else of_fewer(chosen, selection.n_first)
+    return first, select_again(selection.virtual, (chosen,))
 
 
 def _exchange(choices: Choices) -> Recipe:
@@ -273,6 +277,8 @@ def _jointly(choices: Choices) -> Recipe:
 def _multiway(choices: Choices) -> Recipe:
     # The paper has no criterion for several classes: rows held out judge, or each class against the rest.
     learned = BEFORE_MULTIWAY.get(choices.learning, _nothing)(choices)
+    if choices.kernel_by_class and learned:
+        learned = (learn_by_class(learned),)
     return *learned, select_multiway(choices.selection, choices.multiway)
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from streamgp.budget import peak_memory
 from streamgp.inference.active_set import ActiveSet
-from streamgp.kernels import Kernel
+from streamgp.kernels import ClassKernels, Kernel
 from streamgp.passes.blas import single_threaded_blas
 from streamgp.passes.progress import Progress
 from streamgp.persistence import CheckpointFolder
@@ -33,6 +33,7 @@ class Draft:
     where classes are learned jointly. ``sweeps`` is the posterior of inference over all rows, a value with a
     method ``model_snapshot``; its inducing inputs are the inputs of the first active set.
     ``combination`` (if any) is what becomes of the log odds of each head before they are normalised.
+    ``kernels`` (if any) are those of classes that have their own; then ``kernel`` is the first of them.
     ``step`` counts the steps that led here; random draws are named after it.
     """
 
@@ -43,6 +44,7 @@ class Draft:
     sweeps: Any = None
     step: int = 0
     combination: tuple[Calibration, ...] = ()
+    kernels: ClassKernels | None = None
 
     @property
     def n_active(self) -> int:

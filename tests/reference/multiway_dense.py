@@ -8,12 +8,13 @@ from tests.reference import joint_dense
 from tests.reference.ivm_printed_dense import marginals
 
 
-def select(gram, codes, noise, n_classes, until, first, weights=None):
+def select(grams, codes, noise, until, first, weights=None):
     """Active rows of each class, in order, and (mean, variance) (n, C). ``first``: the first (row, class).
 
-    The site of a row is raised to the power of its weight.
+    ``grams`` has the prior covariance of each class's function; the site of a row is raised to the power of
+    its weight.
     """
-    n = len(gram)
+    n_classes, n = len(grams), len(grams[0])
     weights = np.ones(n) if weights is None else weights
     active = [[] for _ in range(n_classes)]
     sites = [{} for _ in range(n_classes)]
@@ -22,7 +23,7 @@ def select(gram, codes, noise, n_classes, until, first, weights=None):
         for c in range(n_classes):
             precision = [sites[c][j][0] for j in active[c]]
             precision_mean = [sites[c][j][1] for j in active[c]]
-            found.append(marginals(gram, active[c], precision, precision_mean))
+            found.append(marginals(grams[c], active[c], precision, precision_mean))
         mean, variance = (np.column_stack(part) for part in zip(*found, strict=True))
         if step == until:
             return active, (mean, variance)

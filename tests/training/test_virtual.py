@@ -88,6 +88,15 @@ def test_a_few_rows_with_their_shifts_know_more_than_without():
     assert shifted.score(X, y) > plain.score(X, y) + 0.02
 
 
+def test_the_first_selection_may_be_smaller():
+    model = fitted(IVM(virtual=translate(shape=(SIDE, SIDE)), n_first=12), n_active=40)
+    rows, _ = model.active_rows_.T
+    assert len(rows) == 40
+    assert len(np.unique(rows)) <= 12
+    with pytest.raises(ParameterError, match="n_first"):
+        IVM(n_first=12)
+
+
 def test_several_classes_and_a_function_of_the_users(make_store):
     X, y = bars(200)
     y = y + 2 * (X.mean(axis=1) > np.median(X.mean(axis=1)))

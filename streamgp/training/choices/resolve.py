@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from streamgp.errors import ParameterError
+from streamgp.kernels import ClassKernels
 from streamgp.likelihoods import Gaussian
 from streamgp.selection import FPASS, IVM2003, IVM2006, PASS
 from streamgp.selection.predictive import REAL_UPDATES
@@ -31,9 +33,14 @@ def resolve(settings: FitSettings, traits: Traits) -> Choices:
     """Settle everything that was left open. The reasons stand in docs/decisions.md."""
     selection, choices = settings.selection, _settled(settings, traits)
     if settings.multiclass == "joint" and not settings.inference.sees_all_rows:
+        own = settings.kernel if isinstance(settings.kernel, ClassKernels) else None
+        if own is not None and len(own) != traits.n_heads:
+            raise ParameterError(f"kernel is a list of {len(own)} kernels for {traits.n_heads} classes")
+        by_default = "judged" if own is None else "constant"
         return replace(
             choices,
-            learning="judged" if settings.learning is True else choices.learning,
+            kernel_by_class=own is not None,
+            learning=by_default if settings.learning is True else choices.learning,
             likelihoods=(),
             multiway=choices.likelihoods[0],
             likelihood=None,

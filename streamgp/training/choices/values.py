@@ -72,3 +72,4 @@ class Choices:
     means_first: bool = False  # sweeps over all rows begin at the mode
     is_printed: bool = False  # a paper's algorithm as it is printed
     multiway: Any = None  # likelihood of all classes, of which each has an active set of its own
+    kernel_by_class: bool = False  # and a kernel of its own

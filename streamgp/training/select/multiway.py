@@ -29,7 +29,7 @@ def select_multiway(selection: IVM, likelihood: JointLikelihood) -> Stage:
         pool = sample.take(np.sort(problem.sample_order(most)))
         actives = grow_multiway(
             selection,
-            draft.kernel,
+            draft.kernels or draft.kernel,
             likelihood,
             pool.rows,
             problem.inputs(pool.features),

@@ -36,6 +36,18 @@ class Again:
     own: Any = None
 
 
+def of_fewer(stage: Stage, most: int) -> Stage:
+    """The stage of a selection, which ends with at most so many active rows."""
+
+    def smaller(problem: Problem) -> Problem:
+        return replace(problem, plan=replace(problem.plan, n_active=min(most, problem.plan.n_active)))
+
+    return stage._replace(
+        init=lambda problem, draft: stage.init(smaller(problem), draft),
+        step=lambda problem, draft, own, save: stage.step(smaller(problem), draft, own, save),
+    )
+
+
 def select_again(virtual: Virtual, inner: Recipe) -> Stage:
     """Run the stages of a selection on the active rows of all heads and their transformations."""
 
