@@ -171,7 +171,9 @@ def rows(options: Options) -> Rows:
                 for name in ("pass_seconds", "seconds")
             }
             memory = [row["fit_mb"] for row in found]
-            steps = zip(pairwise(values), pairwise([row["pass_seconds"] for row in found]), strict=True)
+            steps = zip(
+                pairwise(values), pairwise([max(row["pass_seconds"], 1e-3) for row in found]), strict=True
+            )
             fitted["exponents_between"] = [exponent(list(x), list(y)) for x, y in steps]
             yield {"law": law, **fitted, "fit_mb_spread": round(max(memory) - min(memory), 1)}
         if options.figures:
