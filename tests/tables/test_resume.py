@@ -36,11 +36,13 @@ OPTIONS = {"target": "late", "test": "20%", "rows_per_chunk": 173}
 # Forks come before the first ingest: threads of pyarrow do not survive one.
 SCRIPT = """
 import json, os, signal, sys
+import dask
 import streamgp
 from streamgp.tables import reader, run, write
 from streamgp.tables.sources import Source
 from importlib import import_module
 
+dask.config.set(num_workers=2)  # with more threads the seventh batch may come before the first note
 reader.BATCH_BYTES, write.REMEMBERED_BATCHES, reader.REMEMBERED_BATCHES = 2**14, 3, 3
 source, folder, options, kills = json.loads(sys.argv[1])
 
@@ -126,7 +128,7 @@ def test_a_killed_ingest_goes_on_to_the_same_bytes(
         assert files(out) == files(expected), (stage, call)
         assert "goes on" in caplog.text
         assert read == {label: N_ROWS - row for label, row in known.items() if row < N_ROWS}, (stage, call)
-        assert least_known(stage, shuffle).items() <= known.items()
+        assert all(known[label] >= row for label, row in least_known(stage, shuffle).items()), (stage, call)
         assert not journal.folder.exists()
 
 
@@ -144,7 +146,7 @@ def known_rows(journal, shuffle):
 
 
 def least_known(stage, shuffle):
-    """What must be known, however fast threads were: rows of readings that were complete."""
+    """What must be known at least, however fast threads were: rows of readings that were complete."""
     if stage == "survey":
         return {"survey": 3 * 256}  # at the seventh batch; batches in work come late, notes after every third
     if stage == "means":
