@@ -58,8 +58,11 @@ def _log_densities(part: Part, prepared: Prepared, standardizer: Standardizer) -
     """Log density of each judge by an exact regression on some learners, labels taken as numbers.
 
     mean = k (K + σ² 1)⁻¹ y,  variance = k(x, x) + σ² − k (K + σ² 1)⁻¹ kᵀ
+    Zeros where these learners have one and the same target, as of a rare class: they teach nothing.
     """
     learners = part.learners.take(np.sort(np.argsort(part.learners.keys, kind="stable")[:ROWS]))
+    if not np.ptp(learners.targets) > 0:
+        return np.zeros(len(part.judges.rows))
     inputs, judges = (
         np.ascontiguousarray(standardizer.apply(pool.features, np.float64))
         for pool in (learners, part.judges)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,9 +11,12 @@ from scipy.special import expit
 
 import streamgp
 from streamgp import StreamGPClassifier, StreamGPRegressor
+from streamgp.data import ClassTargets, RealTargets, Standardizer
 from streamgp.errors import ModelFileError
+from streamgp.passes.candidates import Pool
 from streamgp.posterior.believed import _check_bend
-from streamgp.training.bend import long_tailed
+from streamgp.training.bend import choose_bend, long_tailed
+from streamgp.training.contest import Part
 
 
 def long_columns(generator, rows):
@@ -88,3 +92,14 @@ def test_noise_of_long_tails_is_told_by_a_density_with_such(generator, named):
             assert score.log_loss < as_normal.mean() - 0.05
         else:
             np.testing.assert_allclose(score.log_loss, as_normal.mean(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("targets", [ClassTargets(np.array([0, 1])), RealTargets(0.0, 1.0)])
+def test_learners_of_one_target_leave_columns_as_they_are(generator, targets):
+    # Of a rare class all rows may be among those that the regression does not see.
+    X = np.exp(2.5 * generator.standard_normal((1000, 2)))
+    y, keys = np.zeros(1000), np.linspace(0, 1, 1000)
+    y[-5:] = 1.0
+    pool = Pool(np.arange(1000), X, y, keys, np.zeros((1000, 0)))
+    prepared = SimpleNamespace(standardizer=Standardizer(X.mean(axis=0), X.std(axis=0)), targets=targets)
+    assert choose_bend([Part(pool, pool)], prepared) is None
