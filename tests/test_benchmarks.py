@@ -17,7 +17,7 @@ from benchmarks import record
 from benchmarks.__main__ import listing, scripts
 from benchmarks.datasets import split_of
 from benchmarks.harness import probability_scores, scores
-from benchmarks.papers import fitc_table1, tables
+from benchmarks.papers import fitc_table1, pictures, tables
 from streamgp import StreamGPClassifier
 
 ROOT = Path(__file__).parents[1]
@@ -171,6 +171,23 @@ def test_tables_of_the_papers_are_made_of_the_last_records(tmp_path, monkeypatch
     told = {line.split(" | ")[0]: line for line in tables.write_commands()}
     assert told["| [IVM2006] table 2"].endswith("| 3 | a day, a tree |")
     assert told["| [IVM2006] table 3"].endswith("| 0 | not run |")
+
+
+def test_runs_of_several_seeds_are_averaged_too(tmp_path, monkeypatch):
+    named = {"set": "usps", "method": "ivm", "plain": False, "active": 9, "log_loss": 0.1, "date": "a day"}
+    lines = [{**named, "seed": seed, "error_percent": error} for seed, error in enumerate((3.0, 9.0, 4.0))]
+    lines.append(lines[1] | {"error_percent": 5.0})  # measured again
+    (tmp_path / "virtual_rows.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    monkeypatch.setattr(record, "RESULTS", tmp_path)
+    assert tables.write_tables()[-1] == "| usps | ivm | 9 | mean of 3 | 4 | 0.1 |"
+
+
+def test_every_figure_that_has_records_is_drawn_and_shown():
+    for name, (_, panels) in pictures.FIGURES.items():
+        if any(panel.curves for panel in panels()):
+            page = pictures.FOLDER / f"{name.split('_')[0].rstrip('0123456789')}.md"
+            assert (pictures.FOLDER / f"{name}.svg").exists()
+            assert f"]({name}.svg)" in page.read_text(encoding="utf-8"), name
 
 
 def test_the_evidence_chooses_among_starts_and_units(monkeypatch):

@@ -1,7 +1,8 @@
 """The papers' tables and figures, made of recorded rows: ``python -m benchmarks.papers.pictures``.
 
-Pictures go to ``docs/papers/``, a table of what was measured beside the papers' numbers into
-``benchmarks/README.md``, between its marks. Nothing is fitted but the xor problem of figure 1 of [FITC2007].
+Pictures go to ``docs/papers/`` and into the page of their paper there, a table of what was measured beside
+the papers' numbers into ``benchmarks/README.md``, between their marks. Nothing is fitted but the xor problem
+of figure 1 of [FITC2007].
 Of rows measured again the last ones count.
 """
 
@@ -24,6 +25,9 @@ ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "papers"
 README = ROOT / "benchmarks" / "README.md"
 BEGIN, END = "<!-- papers: begin -->", "<!-- papers: end -->"
+FIGURES_BEGIN, FIGURES_END = "<!-- figures: begin -->", "<!-- figures: end -->"
+PAGES = ("ivm", "passgp", "fitc")
+"""Pages of papers; a picture belongs to the page with which its name begins."""
 COLOURS = ("#d1495b", "#2b8cbe", "#41a05a", "#f0892b", "#8c6bb1", "#7a7a7a")
 INK = "#808080"
 """Grey that can be read on white and on black."""
@@ -154,17 +158,38 @@ FIGURES: dict[str, tuple[str, Callable[[], list[Panel]]]] = {
 }
 
 
-def write_pictures() -> list[str]:
-    """A picture for every figure that has rows; lines of Markdown about them."""
-    lines = []
+def write_pictures() -> dict[str, str]:
+    """A picture for every figure that has rows; what each shows, by its name."""
+    drawn = {}
     for name, (about, panels) in FIGURES.items():
         found = [panel for panel in panels() if panel.curves]
         if found:
             _drawn(found, FOLDER / f"{name}.svg")
-            lines.append(f"- {about}: [`docs/papers/{name}.svg`](../docs/papers/{name}.svg)")
+            drawn[name] = about
     _contours(FOLDER / "fitc_figure1_right.svg")
-    right = "[`docs/papers/fitc_figure1_right.svg`](../docs/papers/fitc_figure1_right.svg)"
-    return [*lines, f"- figure 1 of [FITC2007], right (fitted when it is drawn): {right}"]
+    return drawn | {"fitc_figure1_right": "figure 1 of [FITC2007], right (fitted when it is drawn)"}
+
+
+def embedded(page: str, drawn: dict[str, str]) -> list[str]:
+    """Markdown that shows the pictures of a page, each under what it is."""
+    shown = {name: about for name, about in drawn.items() if name.startswith(page)}
+    return [
+        line
+        for name, about in shown.items()
+        for line in (f"{about[0].upper()}{about[1:]}:", "", f"![{_plain(about)}]({name}.svg)", "")
+    ]
+
+
+def _plain(about: str) -> str:
+    """Without brackets, which end the words about a picture early where Markdown is read."""
+    return about.translate(str.maketrans("", "", "[]"))
+
+
+def replaced(text: str, begin: str, end: str, lines: Sequence[str]) -> str:
+    """A text with other lines between two marks."""
+    head, rest = text.split(begin)
+    between = "\n".join(lines)
+    return f"{head}{begin}\n{between}\n{end}{rest.split(end)[1]}"
 
 
 def _drawn(panels: list[Panel], path: Path) -> None:
@@ -229,10 +254,19 @@ def _saved(figure: Any, path: Path) -> None:
 
 
 def main() -> None:
-    """Write all pictures, and the section of the README."""
-    between = "\n".join([*write_commands(), "", *write_pictures(), *write_tables()])
-    head, rest = README.read_text(encoding="utf-8").split(BEGIN)
-    README.write_text(f"{head}{BEGIN}\n{between}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+    """Write all pictures, the section of the README, and the pages that show the pictures."""
+    drawn = write_pictures()
+    links = [
+        f"- {about}: [`docs/papers/{name}.svg`](../docs/papers/{name}.svg)" for name, about in drawn.items()
+    ]
+    lines = [*write_commands(), "", *links, *write_tables()]
+    README.write_text(replaced(README.read_text(encoding="utf-8"), BEGIN, END, lines), encoding="utf-8")
+    for page in PAGES:
+        path = FOLDER / f"{page}.md"
+        text = path.read_text(encoding="utf-8")
+        path.write_text(
+            replaced(text, FIGURES_BEGIN, FIGURES_END, embedded(page, drawn)[:-1]), encoding="utf-8"
+        )
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from benchmarks.harness import Row
+from benchmarks.harness import Row, means
 from benchmarks.record import recorded
 
 
@@ -24,6 +24,8 @@ class Table(NamedTuple):
     values: tuple[str, ...]
     shown: Callable[[Row], bool] = lambda row: True
     paper: tuple[str, ...] | None = None
+    over: str | None = None
+    """The key over whose values rows are averaged too."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -49,6 +51,7 @@ TABLES: dict[str, Table] = {
         ("set", "method", "first", "active", "seed"),
         BOTH,
         lambda row: "plain" in row and row.get("fold") is None,
+        over="seed",
     ),
     "ivm2006_figure1": Table(("strategy", "round"), BOTH, lambda row: row["round"] in (1, 5, 10, 15)),
     "ivm2006_pumadyn": Table(
@@ -100,9 +103,25 @@ def write_tables() -> list[str]:
             continue
         columns = [column for column in table.columns if any(row.get(column) is not None for row in rows)]
         lines += ["", f"`{name}`:", "", "| " + " | ".join(columns) + " |", "|---" * len(columns) + "|"]
-        for row in last.values():
+        for row in (*last.values(), *_means(table, list(last.values()))):
             lines.append("| " + " | ".join(_told(row.get(column)) for column in columns) + " |")
     return lines
+
+
+def _means(table: Table, rows: list[Row]) -> list[Row]:
+    """A row of means for every name that was measured more than once, but for ``over``."""
+    by_name: dict[tuple[Any, ...], list[Row]] = {}
+    for row in rows if table.over is not None else []:
+        by_name.setdefault(tuple(row.get(key) for key in table.keys if key != table.over), []).append(row)
+    return [
+        {**group[-1], table.over: f"mean of {len(group)}", **means(group, *_measured(table, group))}
+        for group in by_name.values()
+        if len(group) > 1
+    ]
+
+
+def _measured(table: Table, rows: list[Row]) -> list[str]:
+    return [name for name in table.values if all(row.get(name) is not None for row in rows)]
 
 
 SCRIPTS: tuple[tuple[str, str, dict[str, Any]], ...] = (  # what of a paper, which command, which rows are its
