@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamgp.arrays import IntArray
 from streamgp.budget import parse_size
 from streamgp.data import ClassTargets
 from streamgp.data.standardize import Bend
 from streamgp.errors import BudgetError
 from streamgp.passes.candidates import Pool, smallest
-from streamgp.selection import stratified_quotas
 from streamgp.settings import FitSettings
 from streamgp.training.auto import (
     BLOCKS,
@@ -230,14 +230,16 @@ def _held_on(
 ) -> Trial:
     """Draw the rows of a trial, in one pass, and hold it; its seconds are those of all that."""
     begun = time.monotonic()
-    names_rows = np.ndim(settings.validation) > 0
-    share = settings.validation if names_rows else JUDGES_SHARE
     weightless = row_weights(prepared, settings).excluded
+    named = np.ndim(settings.validation) > 0
+    names_rows = named and not np.all(np.isin(np.asarray(settings.validation), weightless))
+    share = settings.validation if names_rows else JUDGES_SHARE
     sample, judges, _ = draw_sample(prepared, plan, settings, size, share, weightless)
-    learners = _by_share(sample, prepared)
+    learners = _by_share(sample, prepared.class_counts)
     small = settings
     if settings.size_is_open:
-        small = replace(settings, n_active=min(MOST_INDUCING, len(learners.rows) // 3), size_is_open=False)
+        n_active = max(1, min(MOST_INDUCING, len(learners.rows) // 3))
+        small = replace(settings, n_active=n_active, size_is_open=False)
     whole, n_classes = Part(learners, judges), _shape(prepared, 0).n_classes
     parts = [whole] if names_rows else divided(whole, FEWEST_ROWS, n_classes)
     small = _bent(small, parts, prepared)
@@ -306,15 +308,19 @@ def _shape(prepared: Prepared, n_rows: int) -> Shape:
     return Shape(n_rows, prepared.rows.n_features, classes, prepared.standardizer.is_common)
 
 
-def _by_share(sample: Pool, prepared: Prepared) -> Pool:
-    """Rows of the sample in which every class has its share again: rare ones were drawn more often."""
-    counts = prepared.class_counts
+def _by_share(sample: Pool, counts: IntArray) -> Pool:
+    """Rows of the sample in which every class has its share again: rare ones were drawn more often.
+
+    ``counts``: rows of each class in all. The class with most rows in the sample says which part of all rows
+    that is: a common class was never drawn more often than its share. A class of which there are fewer (its
+    other rows judge) keeps what it has, and none loses its last row.
+    """
     if len(counts) == 1:
         return sample
     codes = sample.targets.astype(np.intp)
     drawn = np.bincount(codes, minlength=len(counts))
-    size = int(min(drawn[counts > 0] / counts[counts > 0]) * counts.sum())
-    quotas = np.minimum(drawn, stratified_quotas(counts, max(size, len(counts))))
+    most = int(np.argmax(drawn))
+    quotas = np.minimum(drawn, np.maximum(1, np.rint(drawn[most] * counts / counts[most]).astype(np.int64)))
     kept = [
         members[smallest(sample.keys[members], int(quota))]
         for members, quota in ((np.flatnonzero(codes == code), quota) for code, quota in enumerate(quotas))

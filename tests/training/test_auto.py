@@ -340,3 +340,35 @@ def test_a_linear_model_of_categories_has_all_its_coefficients(generator):
     ]
     line_of_few, line_of_all = (model.predict_proba(X) for model in fitted)
     np.testing.assert_allclose(line_of_few, line_of_all, atol=1e-3)
+
+
+def drawn_by_class(generator, *rows):
+    targets = np.repeat(np.arange(len(rows)), rows).astype(np.float64)
+    n = len(targets)
+    return Pool(np.arange(n), np.zeros((n, 1)), targets, generator.random(n), np.zeros((n, 0)))
+
+
+@pytest.mark.parametrize(
+    ("counts", "drawn", "kept"),
+    [
+        ([9000, 1000], [900, 300], [900, 100]),  # a rare class was drawn more often
+        ([9000, 10], [900, 10], [900, 1]),
+        ([9000, 3], [900, 2], [900, 1]),  # none loses its last row
+        ([900, 10], [900, 1], [900, 1]),  # its others judge: that costs the common class nothing
+        ([900, 10], [900, 0], [900, 0]),
+        ([20, 2], [15, 1], [15, 1]),
+        ([600, 300, 100], [300, 150, 80], [300, 150, 50]),
+    ],
+)
+def test_learners_of_a_trial_have_the_shares_of_classes(generator, counts, drawn, kept):
+    found = trial._by_share(drawn_by_class(generator, *drawn), np.array(counts))
+    assert np.bincount(found.targets.astype(int), minlength=len(counts)).tolist() == kept
+    assert np.all(np.diff(found.rows) > 0)
+
+
+def test_judges_that_count_for_nothing_do_not_judge(generator):
+    X, y = xor(generator, 120)
+    weights = np.ones(120)
+    weights[:20] = 0.0
+    model = streamgp.fit_stream((X, y), validation=np.arange(20), sample_weight=weights, random_state=0)
+    assert all(np.isfinite(loss) for loss in model.history_[0]["log_losses"].values())
