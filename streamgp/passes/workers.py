@@ -7,6 +7,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import islice
@@ -27,6 +28,8 @@ T = TypeVar("T")
 _LOST = (CommClosedError, ClosedClientError, CancelledError)
 """What a client says when its scheduler is gone, and when another one has taken its place."""
 
+_FIRST = 1
+"""Priority of merges: they free what they merge, where new tasks would add to it."""
 _SETUP_ATTEMPTS = 20
 _SECONDS_BETWEEN_COUNTS = 1.0
 """Workers join and leave: so often a pass counts them."""
@@ -101,7 +104,8 @@ class Cluster:
         merge: Callable[[T, T], T],
     ) -> T:
         self._set_up_workers()
-        common = self._ship_once(Common(shared, merge))
+        # A future that tasks share; its value lies in the task graph, so a lost worker loses nothing.
+        common = self._submit(_identity, Common(shared, merge))
         queue, flight, window, counted = iter(items), deque[Any](), self._window(), time.monotonic()
         merged: list[T] = []
         chain, links = None, 0
@@ -109,7 +113,7 @@ class Cluster:
         def submit() -> None:
             for item in islice(queue, max(0, window - len(flight))):
                 pieces = [self.client.compute(p) if is_dask_collection(p) else p for p in item]
-                flight.append(self.client.submit(_call, function, common, *pieces, pure=False))
+                flight.append(self._submit(_call, function, common, *pieces))
 
         try:
             submit()
@@ -119,7 +123,7 @@ class Cluster:
                 self._wait(flight[0])
                 part = flight.popleft()
                 submit()  # now: an empty flight means that nothing is left, however small the window
-                chain = part if chain is None else self.client.submit(_merge, common, chain, part, pure=False)
+                chain = part if chain is None else self._submit(_merge, common, chain, part, priority=_FIRST)
                 links += 1
                 if links == self.group or not flight:
                     found = self._awaited(chain)
@@ -128,8 +132,7 @@ class Cluster:
                 self.advance()
             return merged[0]
         except Exception:
-            for future in flight:  # nothing may still be writing when the error is told
-                future.exception()
+            self._settle(flight)
             raise
         finally:
             self.client.cancel([*flight, common])
@@ -156,6 +159,17 @@ class Cluster:
         if future.status != "finished":
             future.result()  # raises
 
+    def _settle(self, flight: Iterable[Any]) -> None:
+        """Wait for tasks until none may still be writing; those that no worker is there to do, do nothing."""
+        with suppress(*_LOST):
+            for future in flight:
+                while not future.done():
+                    try:
+                        future.exception(timeout=_SECONDS_OF_PATIENCE)
+                    except TimeoutError:
+                        if not self.client.nthreads():
+                            return
+
     def _set_up_workers(self) -> None:
         """Have the scheduler set up its workers, unless it did so before.
 
@@ -181,11 +195,11 @@ class Cluster:
         except OSError as error:
             raise CommClosedError(str(error)) from error
 
-    def _ship_once(self, shared: Any) -> Any:
-        """A future that tasks share; its value lies in the task graph, so a lost worker loses nothing."""
+    def _submit(self, function: Callable[..., Any], *arguments: Any, priority: int = 0) -> Any:
+        """A future. That rows in memory are large, and travel with their task, is no news to anybody."""
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sending large graph")
-            return self.client.submit(_identity, shared, pure=False)
+            return self.client.submit(function, *arguments, priority=priority, pure=False)
 
     def _window(self) -> int:
         """Tasks that may run at once, and one more per worker to hide the round trip."""

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from streamgp.data import open_rows
+from streamgp.errors import ClusterWarning
 from streamgp.passes import Block, PassSettings, Visitor, run, run_pass, workers
 
 HERE: dict = {}
@@ -186,3 +187,65 @@ def test_errors_of_tasks_and_of_merges_on_workers_reach_the_caller(monkeypatch, 
     rows = open_rows(np.zeros((40, 1)), y=None).cut(1)
     with cluster_of(2) as (_, client), pytest.raises(ArithmeticError, match="no number"):
         run_pass(rows, Fails(13, merging), PassSettings(1, 1, client))
+
+
+@dataclass(frozen=True)
+class Counted(Visitor[int]):
+    """How many rows there are."""
+
+    def visit(self, block: Block) -> int:
+        return block.rows
+
+    def merge(self, earlier: int, later: int) -> int:
+        return earlier + later
+
+
+def test_a_warning_that_is_an_error_ends_a_pass_without_workers(monkeypatch):
+    monkeypatch.setattr(workers, "_SECONDS_OF_PATIENCE", 0.1)
+    rows, told = open_rows(np.zeros((9, 1)), y=None).cut(1), []
+
+    def run_it(client):
+        try:
+            run_pass(rows, Counted(), PassSettings(1, 1, client))
+        except ClusterWarning as warning:
+            told.append(str(warning))
+
+    with cluster_of(0) as (_, client):
+        thread = threading.Thread(target=run_it, args=[client], daemon=True)
+        thread.start()
+        thread.join(LONGEST)
+    assert len(told) == 1
+    assert "has no workers" in told[0]
+
+
+def test_rows_in_memory_travel_without_a_warning():
+    rows = open_rows(np.zeros((2_000, 1000)), y=None).cut(2_000)
+    with cluster_of(1) as (_, client):
+        assert run_pass(rows, Counted(), PassSettings(2_000, 1, client)) == 2_000
+
+
+def test_a_pass_asks_for_the_workers_once_however_many_tasks_it_has(monkeypatch):
+    monkeypatch.setattr(workers, "_SECONDS_BETWEEN_COUNTS", np.inf)
+    rows, asked = open_rows(np.zeros((70, 1)), y=None).cut(1), []
+    with cluster_of(2) as (_, client):
+        nthreads = client.nthreads
+        monkeypatch.setattr(client, "nthreads", lambda: asked.append(1) or nthreads())
+        assert run_pass(rows, Counted(), PassSettings(1, 1, client)) == 70
+    assert len(asked) == 1
+
+
+def test_merges_come_before_tasks_that_add_to_what_is_to_be_merged(monkeypatch):
+    monkeypatch.setattr(run, "MOST_MERGED", 1)
+    rows, asked = open_rows(np.zeros((8, 1)), y=None).cut(1), []
+    with cluster_of(1) as (_, client):
+        submit = client.submit
+
+        def recorded(function, *arguments, **how):
+            asked.append((function.__name__, how["priority"]))
+            return submit(function, *arguments, **how)
+
+        monkeypatch.setattr(client, "submit", recorded)
+        assert run_pass(rows, Counted(), PassSettings(1, 1, client)) == 8
+    merges = [priority for name, priority in asked if name == "_merge"]
+    assert len(merges) == 7
+    assert min(merges) > max(priority for name, priority in asked if name == "_call")
