@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import platform
 import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -36,6 +38,7 @@ from streamgp.passes.candidates import PickRows
 from streamgp.passes.nearest import nearest_sums
 from streamgp.passes.run import available_threads
 from streamgp.passes.sites import SiteSweep
+from streamgp.persistence.atomic import replace_text
 from streamgp.selection.keys import RowKeys
 
 FILE = "rates.json"
@@ -80,18 +83,32 @@ def rates(folder: Path | None = None, *, again: bool = False) -> Rates:
     """The rates of this machine, from the folder of compiled code (or another one) if they are there."""
     folder = folder or cache_folder()
     path = None if folder is None else folder / FILE
-    if path is not None and path.exists() and not again:
-        saved = json.loads(path.read_text())
-        if saved.pop("machine", None) == _machine() and saved.keys() == Rates.__dataclass_fields__.keys():
-            return Rates(**saved)
+    known = None if path is None or again else _remembered(path)
+    if known is not None:
+        return known
     found = _measured()
     if path is not None:
-        path.write_text(json.dumps({**asdict(found), "machine": _machine()}))
+        with suppress(OSError):  # the rates are as good where no disk remembers them
+            replace_text(path, json.dumps({**asdict(found), "machine": _machine()}))
     return found
 
 
+def _remembered(path: Path) -> Rates | None:
+    """Rates of this machine from a file; None where there is none, of another machine, or a damaged one."""
+    try:
+        saved = json.loads(path.read_text(encoding="utf-8"))
+        if saved.pop("machine") != _machine():
+            return None
+        found = Rates(**{name: float(value) for name, value in saved.items()})
+    except (OSError, ValueError, TypeError, AttributeError, KeyError):
+        return None
+    return found if all(0.0 <= rate < math.inf for rate in vars(found).values()) else None
+
+
 def _machine() -> str:
-    return f"{platform.processor()} {platform.node()} {os.cpu_count()} numpy {version('numpy')}"
+    """What rates depend on: several threads share caches and memory, and what computes is compiled."""
+    made_of = " ".join(f"{name} {version(name)}" for name in ("numpy", "numba"))
+    return f"{platform.processor()} {platform.node()} {available_threads()} of {os.cpu_count()} {made_of}"
 
 
 def _best(work: Callable[[], object]) -> float:

@@ -12,6 +12,7 @@ from streamgp.cli import imagine
 from streamgp.cli.main import main
 from streamgp.data.imagined import imagined_rows
 from streamgp.inference.inducing.held import held_bytes
+from streamgp.passes.run import limited_threads
 from streamgp.settings import fit_settings
 from streamgp.training import rates as measuring
 from streamgp.training.fit_memory import plan_fit
@@ -101,6 +102,46 @@ def test_rates_are_measured_once_and_again_where_asked_for(tmp_path, monkeypatch
     (tmp_path / measuring.FILE).write_text(json.dumps({**saved, "machine": "another one"}))
     rates(tmp_path)
     assert len(measured) == 3
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}", "nan", "no-latent", "more", "\x00\x00"])
+def test_damaged_files_of_rates_are_measured_anew(tmp_path, monkeypatch, text):
+    measured = []
+    monkeypatch.setattr(measuring, "_measured", lambda: measured.append(1) or RATES)
+    rates(tmp_path)
+    saved = json.loads((tmp_path / measuring.FILE).read_text())
+    damaged = {
+        "nan": {**saved, "row": float("nan")},
+        "no-latent": {name: value for name, value in saved.items() if name != "latent"},
+        "more": {**saved, "more": 1.0},
+    }
+    (tmp_path / measuring.FILE).write_text(json.dumps(damaged[text]) if text in damaged else text)
+    assert rates(tmp_path) == RATES
+    assert len(measured) == 2
+    assert rates(tmp_path) == RATES
+    assert len(measured) == 2
+
+
+def test_whoever_dies_while_rates_are_written_leaves_the_old_ones(tmp_path, monkeypatch):
+    monkeypatch.setattr(measuring, "_measured", lambda: RATES)
+    rates(tmp_path)
+
+    def dies(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("os.replace", dies)
+    with pytest.raises(KeyboardInterrupt):
+        rates(tmp_path, again=True)
+    assert measuring._remembered(tmp_path / measuring.FILE) == RATES
+
+
+def test_rates_of_more_threads_are_others(tmp_path, monkeypatch):
+    measured = []
+    monkeypatch.setattr(measuring, "_measured", lambda: measured.append(1) or RATES)
+    for threads in (1, 3):
+        with limited_threads(threads):
+            rates(tmp_path)
+    assert len(measured) == 2
 
 
 def test_what_is_measured_is_positive(monkeypatch):
