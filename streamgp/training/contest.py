@@ -41,11 +41,23 @@ Fit = Callable[[Rows, Task, FitSettings], Any]
 
 
 class Part(NamedTuple):
-    """Rows to learn from, and rows to judge by; ``one`` class is told from all others, or each from each."""
+    """Rows to learn from, and rows to judge by; ``one`` class is told from all others, or each from each.
+
+    ``class_rows``: rows of each class that the judges stand for, where rare classes were drawn more often.
+    """
 
     learners: Pool
     judges: Pool
     one: int | None = None
+    class_rows: IntArray | None = None
+
+    def counts(self, judges: Pool) -> FloatArray:
+        """For how many rows each of these judges stands, relative to the others."""
+        if self.class_rows is None:
+            return np.ones(len(judges.rows))
+        codes = judges.targets.astype(np.intp)
+        drawn = np.bincount(codes, minlength=len(self.class_rows))
+        return self.class_rows[codes] / drawn[codes]
 
     def targets(self, pool: Pool) -> FloatArray:
         """What is to be learned of some of these rows."""
@@ -218,7 +230,7 @@ def _log_densities(model: Model, part: Part, weights: RowWeights) -> tuple[Float
     judges = part.judges
     if isinstance(model.targets, ClassTargets):
         judges = judges.take(np.flatnonzero(np.isin(part.targets(judges), model.targets.classes)))
-    counts = weights.of_rows(judges.rows, judges.targets)
+    counts = part.counts(judges) * weights.of_rows(judges.rows, judges.targets)
     counts = counts / max(counts.mean(), 1e-300)
     encoded = model.targets.encode(part.targets(judges))
     marginals = marginals_in_memory(model.snapshot, model.standardizer.apply(judges.features, np.float64))

@@ -184,10 +184,12 @@ def draw_sample(
     size: int,
     validation: Any,
     weightless: IntArray,
+    least_judging: float = 0.0,
 ) -> tuple[Pool, Pool, IntArray]:
     """Rows held in memory: a stratified random sample to choose from, and held-out rows; in one pass.
 
-    Rare classes get at least a quarter of an equal part of the sample; held-out rows are drawn by share. Of
+    Rare classes get at least a quarter of an equal part of the sample; held-out rows are drawn by share, or
+    of rare classes up to ``least_judging`` of an equal part, but no larger part of their rows than that. Of
     rows that are named to be held out, as many are held in memory as there is room for; the numbers of all
     that are held out are returned too. Rows without weight (sorted) are in neither, and among those numbers.
     Rows without a label are a class of their own here, of which none is held out.
@@ -199,7 +201,10 @@ def draw_sample(
     most = n_rows if size >= n_rows else min(MOST_VALIDATION_ROWS, size // 4)
     named = np.setdiff1d(named, weightless)
     kept = named[smallest(keys(named), most)]
-    held_out = stratified_quotas(labelled, min(share, size // 4 if size < counts.sum() else share))
+    judging = min(share, size // 4 if size < counts.sum() else share)
+    rare = stratified_quotas(labelled, judging, least_judging)
+    rare = np.minimum(rare, (least_judging * labelled).astype(np.int64))
+    held_out = np.maximum(stratified_quotas(labelled, judging), rare)
     held_out = np.minimum(held_out, np.maximum(counts - 1, 0))  # a class whose only row judges is not learned
     quotas = np.minimum(counts, held_out + stratified_quotas(counts, size, least_share=0.25))
     visitor = PickRows(

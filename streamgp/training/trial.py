@@ -57,8 +57,12 @@ MUCH_LARGER = 8
 SAMPLE_SHARE = 0.125
 """Part of the memory budget that the rows of a larger trial may have."""
 JUDGES_SHARE = 0.25
+LEAST_JUDGING = 0.25
+"""Of an equal part of the judges: so many a rare class has at least, but no larger part of its own rows."""
 FEWEST_ROWS = 700
 """With fewer rows every row is a judge once."""
+FEWEST_RARE = 20
+"""Rows of the rarer of two classes that learn, and as many that judge; with fewer a verdict is chance."""
 FEWEST_FOLDED = 24
 """With fewer rows, or fewer of a class than folds, a trial is chance: an exact model is taken, if any."""
 FEWEST_ACTIVE = 16
@@ -206,23 +210,34 @@ def _held(
 ) -> Trial:
     """Hold a trial; while it does not tell the simple from the flexible, larger ones if there are the rows.
 
-    Flexible methods gain from more rows, a line does not: a tie of few rows says little about many.
+    Flexible methods gain from more rows, a line does not: a tie of few rows says little about many. Nor does
+    a trial tell much in which the rarer of two classes has a few rows.
     """
-    if prepared.rows.n_rows < FEWEST_ROWS and np.ndim(settings.validation) == 0:
+    n_rows = prepared.rows.n_rows
+    few = n_rows < FEWEST_ROWS or _rarer(prepared, n_rows * JUDGES_SHARE) < FEWEST_RARE
+    if few and n_rows <= SAMPLE_ROWS and np.ndim(settings.validation) == 0:
         return _held_in_folds(prepared, plan, settings, names, fit)
-    trial = _held_on(SAMPLE_ROWS, prepared, plan, settings, names, fit)
+    size = SAMPLE_ROWS
+    trial = _held_on(size, prepared, plan, settings, names, fit)
     room = SAMPLE_SHARE * parse_size(settings.memory_budget)
     for larger in LARGER:
+        is_decided = trial.is_decided and _rarer(prepared, size) >= FEWEST_RARE
         size = larger.rows * SAMPLE_ROWS
         needed = size * (1 + JUDGES_SHARE)
         fits = needed * 8 * prepared.rows.n_features <= room
-        if trial.is_decided or larger.store * needed > prepared.rows.n_rows or not fits:
+        if is_decided or larger.store * needed > n_rows or not fits:
             break
         logger.info("undecided: %s; tried again with %d rows", trial.sentence(), size)
         earlier = trial.seconds
         trial = _held_on(size, prepared, plan, settings, names, fit)
         trial = trial._replace(seconds=earlier + trial.seconds)
     return trial
+
+
+def _rarer(prepared: Prepared, n_rows: float) -> float:
+    """Rows of the rarer of two classes among so many; of more classes or numbers: enough."""
+    counts = prepared.class_counts
+    return n_rows * float(counts.min() / counts.sum()) if len(counts) == 2 else math.inf
 
 
 def _held_on(
@@ -234,7 +249,7 @@ def _held_on(
     named = np.ndim(settings.validation) > 0
     names_rows = named and not np.all(np.isin(np.asarray(settings.validation), weightless))
     share = settings.validation if names_rows else JUDGES_SHARE
-    sample, judges, _ = draw_sample(prepared, plan, settings, size, share, weightless)
+    sample, judges, _ = draw_sample(prepared, plan, settings, size, share, weightless, LEAST_JUDGING)
     learners = _by_share(sample, prepared.class_counts)
     small = settings
     if settings.size_is_open:
@@ -242,6 +257,8 @@ def _held_on(
         small = replace(settings, n_active=n_active, size_is_open=False)
     whole, n_classes = Part(learners, judges), _shape(prepared, 0).n_classes
     parts = [whole] if names_rows else divided(whole, FEWEST_ROWS, n_classes)
+    if n_classes and not names_rows:
+        parts = [part._replace(class_rows=prepared.class_counts) for part in parts]
     small = _bent(small, parts, prepared)
     shape = _shape(prepared, len(parts[0].learners.rows))
     options = [option for option in candidates(small, shape) if option.name in names]
@@ -283,9 +300,8 @@ def _held_in_folds(
     parts = folds(pool, shape.n_classes)
     settings = _bent(settings, parts, prepared)
     options = [option for option in candidates(settings, shape) if option.name in names]
-    return _with_bend(
-        hold_contest(options, prepared, parts, fit, errors=0.0, averages=_averages(settings)), settings
-    )
+    averages = prepared.rows.n_rows < FEWEST_ROWS and _averages(settings)
+    return _with_bend(hold_contest(options, prepared, parts, fit, 0.0, averages=averages), settings)
 
 
 def _averages(settings: FitSettings) -> bool:

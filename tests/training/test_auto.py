@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -372,3 +373,64 @@ def test_judges_that_count_for_nothing_do_not_judge(generator):
     weights[:20] = 0.0
     model = streamgp.fit_stream((X, y), validation=np.arange(20), sample_weight=weights, random_state=0)
     assert all(np.isfinite(loss) for loss in model.history_[0]["log_losses"].values())
+
+
+class AskedError(Exception):
+    """The first trial of a fit, in the place of holding it."""
+
+
+def first_trial(monkeypatch, X, y, sample_rows=400):
+    def stop(options, prepared, parts, *arguments, **more):
+        raise AskedError(parts)
+
+    monkeypatch.setattr(trial, "SAMPLE_ROWS", sample_rows)
+    monkeypatch.setattr(trial, "FEWEST_ROWS", 100)
+    monkeypatch.setattr(trial, "hold_contest", stop)
+    with pytest.raises(AskedError) as asked:
+        streamgp.fit_stream((X, y), random_state=0)
+    return asked.value.args[0]
+
+
+def test_a_rare_class_has_more_judges_and_they_count_less(generator, monkeypatch):
+    y = np.zeros(8000, int)
+    y[::80] = 1
+    [part] = first_trial(monkeypatch, generator.standard_normal((8000, 2)), y)
+    common, rare = np.bincount(part.judges.targets.astype(int))
+    assert rare >= 12  # its share is one row in eighty
+    assert common >= 90
+    counts = part.counts(part.judges)
+    assert counts[part.judges.targets == 1].sum() / counts.sum() == pytest.approx(1 / 80)
+    assert np.bincount(part.learners.targets.astype(int)).tolist() == [len(part.learners.rows) - 5, 5]
+
+
+@pytest.mark.parametrize(("rare", "n_parts"), [(30, FOLDS), (200, 1)])
+def test_where_few_rows_are_of_the_rarer_class_each_of_them_judges(generator, monkeypatch, rare, n_parts):
+    y = np.zeros(1000, int)
+    y[:rare] = 1
+    parts = first_trial(monkeypatch, generator.standard_normal((1000, 2)), y, sample_rows=1000)
+    assert len(parts) == n_parts
+    judged = sum(int(part.judges.targets.sum()) for part in parts)
+    assert judged == (30 if n_parts > 1 else 50)
+
+
+def test_a_verdict_of_a_few_rows_of_a_class_is_tried_again_with_more(generator, monkeypatch):
+    tried = []
+
+    def decided(size, *arguments):
+        tried.append(size)
+        return Trial("constant", {"constant": 0.1}, {}, None, size, 1.0)
+
+    def settled(shares):
+        tried.clear()
+        prepared = SimpleNamespace(
+            rows=SimpleNamespace(n_rows=4000, n_features=2), class_counts=4000 * np.array(shares)
+        )
+        trial._held(prepared, None, settings(memory_budget="1GiB"), ["constant"], None)
+        return list(tried)
+
+    monkeypatch.setattr(trial, "SAMPLE_ROWS", 100)
+    monkeypatch.setattr(trial, "_held_on", decided)
+    assert settled([0.5, 0.5]) == [100]
+    assert settled([0.9, 0.1]) == [100, 400]
+    assert settled([0.99, 0.01]) == [100, 400]  # there are no more rows
+    assert settled([0.9, 0.05, 0.05]) == [100]
