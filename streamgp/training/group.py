@@ -150,10 +150,14 @@ def _counted_centres(
 def _write_runs(problem: Problem, own: Grouping) -> Counted:
     assert problem.scratch is not None
     assert own.centres is not None
-    shutil.rmtree(problem.scratch.runs, ignore_errors=True)  # of a fit that was interrupted
-    problem.scratch.runs.mkdir(parents=True)
-    visitor = WriteRuns(own.assign, len(own.centres), problem.excluded, problem.scratch.runs)
+    runs = problem.scratch.runs
+    for folder in runs.parent.glob(f"{runs.name}*"):  # of a fit that was interrupted
+        shutil.rmtree(folder, ignore_errors=True)
+    unfinished = runs.with_name(f"{runs.name}-unfinished")
+    unfinished.mkdir(parents=True)
+    visitor = WriteRuns(own.assign, len(own.centres), problem.excluded, unfinished)
     counted: Counted = problem.run_pass(visitor, np.float64, "group")
+    unfinished.rename(runs)  # what has this name is complete
     return counted
 
 

@@ -28,9 +28,10 @@ from streamgp.kernels import RBF
 from streamgp.likelihoods import Gaussian, Poisson, Probit, StudentT
 from streamgp.passes import scratch
 from streamgp.passes.block_store import pack
+from streamgp.passes.sites import SiteSweep
 from streamgp.selection.grouping import block_sizes
 from streamgp.settings import Local, fit_settings
-from streamgp.training import group, plan
+from streamgp.training import group, local_sites, plan
 from streamgp.training.fit_memory import plan_fit
 from streamgp.training.infer import local as infer_local
 from streamgp.training.plan.demand import Demand
@@ -440,6 +441,42 @@ def test_killed_while_runs_are_removed_and_resumed_is_the_same_model(rows, tmp_p
         with pytest.raises(KeyboardInterrupt):
             StreamGPRegressor(15, **settings, checkpoint=tmp_path / "c").fit(X, y)
     same_bits(StreamGPRegressor(15, **settings, checkpoint=tmp_path / "c").fit(X, y), whole)
+    assert not list(tmp_path.rglob("runs*"))
+
+
+def killed_at(monkeypatch, owner, name, *, after=False):
+    """From now on the first call of a function ends the process, when it begins or when it is done."""
+    really = getattr(owner, name)
+
+    def killed(*arguments, **options):
+        if after:
+            really(*arguments, **options)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(owner, name, killed)
+
+
+LATER = {
+    "runs are written anew": (group.WriteRuns, "finish"),
+    "groups are written": (group, "collect_groups"),
+    "a sweep": (SiteSweep, "finish"),
+    "final sites": (local_sites, "_write_groups"),
+}
+
+
+@pytest.mark.parametrize("later", LATER)
+@pytest.mark.parametrize("real", [False, True], ids=["classes", "real"])
+def test_killed_twice_and_resumed_is_the_same_model(rows, tmp_path, monkeypatch, real, later):
+    X, y = rows
+    settings = {**PLAIN, "inference": Local(60)}
+    kind, targets = (StreamGPRegressor, y) if real else (StreamGPClassifier, (y > 0).astype(int))
+    whole = kind(15, **settings).fit(X, targets)
+    for owner, name, after in ((group, "_remove_at_once", True), (*LATER[later], False)):
+        with monkeypatch.context() as patched:
+            killed_at(patched, owner, name, after=after)
+            with pytest.raises(KeyboardInterrupt):
+                kind(15, **settings, checkpoint=tmp_path / "c").fit(X, targets)
+    same_bits(kind(15, **settings, checkpoint=tmp_path / "c").fit(X, targets), whole)
     assert not list(tmp_path.rglob("runs*"))
 
 
