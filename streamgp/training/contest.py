@@ -67,6 +67,7 @@ class Part(NamedTuple):
 def folds(pool: Pool, n_classes: int) -> list[Part]:
     """Parts in which every row judges once; each class is spread over all of them.
 
+    The only row of a class learns in every part: it could not be foretold, and others would lack its class.
     Where most rows are copies that agree, all copies of a row are in one fold, and one of them judges.
     """
     group = _copies(pool)
@@ -80,9 +81,12 @@ def folds(pool: Pool, n_classes: int) -> list[Part]:
         members = np.flatnonzero(codes == code)
         # From another fold on for each class: else the first one would have all the odd rows.
         fold[members[np.argsort(keys[members])]] = (np.arange(len(members)) + code) % FOLDS
+        if n_classes and len(members) == 1:
+            fold[members] = FOLDS
     return [
         Part(pool.take(np.flatnonzero(fold[group] != judged)), pool.take(np.sort(first[fold == judged])))
         for judged in range(FOLDS)
+        if np.any(fold == judged)
     ]
 
 

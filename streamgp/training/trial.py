@@ -64,7 +64,7 @@ FEWEST_ROWS = 700
 FEWEST_RARE = 20
 """Rows of the rarer of two classes that learn, and as many that judge; with fewer a verdict is chance."""
 FEWEST_FOLDED = 24
-"""With fewer rows, or fewer of a class than folds, a trial is chance: an exact model is taken, if any."""
+"""With fewer rows a trial is chance: an exact model is taken, if any."""
 FEWEST_ACTIVE = 16
 """Fewer active rows are not tried where the budget is too small."""
 MOST_INDUCING = 500
@@ -160,8 +160,7 @@ def _options(
         return [Candidate("as asked", _fitting(sized, planned) if settings.size_is_open else sized, 0)]
     suiting = [option for option in candidates(settings, shape) if option.name != without]
     options = worth_trying(_that_fit(settings, suiting, planned), shape)
-    few = shape.n_rows < FEWEST_ROWS and np.min(prepared.class_counts) < FOLDS
-    if not few and shape.n_rows >= FEWEST_FOLDED:
+    if shape.n_rows >= FEWEST_FOLDED and np.max(prepared.class_counts) > 1:
         return options
     return [option for option in options if option.name == EXACT] or options[-1:]
 

@@ -206,14 +206,23 @@ def test_every_one_of_few_rows_judges_once_and_no_fold_decides_what_is_learned(g
     assert model.score(*xor(generator, 500)) > 0.7
 
 
-@pytest.mark.parametrize("n", [FEWEST_FOLDED - 1, 60])
-def test_rows_too_few_for_folds_are_not_divided(generator, n):
-    X, y = xor(generator, n)
-    if n >= FEWEST_FOLDED:
-        y[:] = "same"
-        y[:2] = "other"  # fewer than there are folds
+def test_rows_too_few_for_folds_are_not_divided(generator):
+    for rows in (xor(generator, FEWEST_FOLDED - 1), (np.eye(30), np.arange(30))):
+        model = streamgp.fit_stream(rows, random_state=0)
+        assert "trial" not in [entry["stage"] for entry in model.history_]
+
+
+@pytest.mark.parametrize("others", [1, 2])
+@pytest.mark.parametrize("classes", [2, 3])
+def test_a_class_of_fewer_rows_than_folds_does_not_forbid_a_trial(generator, others, classes):
+    X = generator.standard_normal((60, 3))
+    y = (X[:, 0] > 0).astype(int) if classes == 3 else np.zeros(60, int)
+    y[:others] = 2
     model = streamgp.fit_stream((X, y), random_state=0)
-    assert "trial" not in [entry["stage"] for entry in model.history_]
+    found = model.history_[0]
+    assert found["stage"] == "trial"
+    assert found["log_losses"].keys() >= {"constant", "linear model", "local blocks"}
+    assert len(model.classes_) == classes
 
 
 @pytest.mark.parametrize("n_classes", [0, 3])
@@ -227,6 +236,25 @@ def test_folds_judge_each_row_once_and_have_all_classes(generator, n_classes):
     np.testing.assert_array_equal(np.sort(judged), np.arange(50))
     for part in parts:
         assert not set(part.judges.rows) & set(part.learners.rows)
+        assert set(part.learners.targets) == {0.0, 1.0, 2.0}
+
+
+def test_a_fold_without_judges_is_left_out(generator):
+    targets = np.array([0.0, 1.0, 2.0, 2.0])
+    pool = Pool(np.arange(4), np.zeros((4, 1)), targets, generator.random(4), np.zeros((4, 0)))
+    assert [len(part.judges.rows) for part in folds(pool._replace(features=np.eye(4)), 3)] == [1, 1]
+
+
+@pytest.mark.parametrize("copies", [1, 4])
+def test_the_only_row_of_a_class_learns_in_every_fold(generator, copies):
+    X, y = generator.standard_normal((20, 2)), np.zeros(20)
+    y[3], y[5:7] = 1.0, 2.0
+    n = 20 * copies
+    features, targets = np.repeat(X, copies, axis=0), np.repeat(y, copies)
+    parts = folds(Pool(np.arange(n), features, targets, generator.random(n), np.zeros((n, 0))), 3)
+    judged = np.concatenate([part.judges.rows for part in parts]) // copies
+    assert sorted(judged) == [row for row in range(20) if row != 3]
+    for part in parts:
         assert set(part.learners.targets) == {0.0, 1.0, 2.0}
 
 
