@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import minimize
 
 from streamgp.arrays import FloatArray, IntArray
 from streamgp.errors import ParameterError
@@ -44,7 +45,8 @@ class JointLikelihood(Parametric):
     Parameters
     ----------
     biases
-        One number for each class, learned; None for no biases, and any number of classes.
+        One number for each class; None for any number of classes, without biases; the multi-way IVM then
+        sets them by the shares of the classes, see :meth:`of_shares`.
     """
 
     biases: tuple[float, ...] | None = None
@@ -105,6 +107,25 @@ class JointLikelihood(Parametric):
         if self.biases is None:
             return np.zeros((0, self._checked(codes, latent_mean, latent_variance)[0].size))
         return np.ascontiguousarray(self.tilted_moments(codes, latent_mean, latent_variance).log_z_slope.T)
+
+    def of_shares(self, shares: npt.ArrayLike) -> Self:
+        """With biases for which classes have these shares (C,) where all functions are 0, unless it has some.
+
+        The minimum of −Σ_c share_c log P(c|0), which is convex in the biases; their sum, which has no effect,
+        is 0.  Shares are above 0.  Source: [IVM2006] section 4.2, where biases are parameters of the model.
+        """
+        if self.biases is not None:
+            return self
+        wanted = np.asarray(shares, dtype=np.float64)
+        classes, flat = np.arange(wanted.size), np.zeros((wanted.size, wanted.size))
+
+        def loss(biases: FloatArray) -> tuple[float, FloatArray]:
+            log_shares, slope, _ = self.tilted_moments(classes, flat + biases, flat)
+            return -float(wanted @ log_shares), -(wanted @ slope)
+
+        first = np.log(wanted) - np.log(wanted).mean()
+        found = minimize(loss, first, jac=True, method="L-BFGS-B", options={"ftol": 0.0, "gtol": 1e-9}).x
+        return replace(self, biases=tuple((found - found.mean()).tolist()))
 
     def workspace_bytes(self, rows: int, n_classes: int) -> int:
         """Upper bound of the bytes that any method takes for so many rows, its result included."""

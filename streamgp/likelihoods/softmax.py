@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,13 @@ class Softmax(JointLikelihood):
     """
 
     noise = GUMBEL
+
+    def of_shares(self, shares: npt.ArrayLike) -> Self:
+        """As for every joint likelihood; in closed form, log share_c without its mean."""
+        if self.biases is not None:
+            return self
+        logs = np.log(np.asarray(shares, dtype=np.float64))
+        return replace(self, biases=tuple((logs - logs.mean()).tolist()))
 
     def log_probabilities(self, latent_mean: npt.ArrayLike, latent_variance: npt.ArrayLike) -> FloatArray:
         """Log P(y = c) of every row and class, (n, C); in closed form where no latent value is uncertain."""

@@ -403,3 +403,13 @@ def test_workspace_is_bounded(family):
         finally:
             tracemalloc.stop()
         assert peak <= likelihood.workspace_bytes(400, 10)
+
+
+@pytest.mark.parametrize("family", [Softmax, MultivariateProbit])
+def test_biases_of_shares_are_what_an_ignorant_model_says(family):
+    shares = np.array([0.6, 0.3, 0.0999, 0.0001])
+    likelihood = family().of_shares(shares)
+    ignorant = likelihood.log_probabilities(np.zeros((1, 4)), np.zeros((1, 4)))
+    np.testing.assert_allclose(np.exp(ignorant[0]), shares, rtol=1e-3)
+    assert sum(likelihood.biases) == pytest.approx(0.0, abs=1e-9)
+    assert likelihood.of_shares(shares[::-1]) == likelihood

@@ -103,6 +103,18 @@ def test_a_fit_knows_the_classes(make_store, likelihood, tmp_path):
     np.testing.assert_allclose(streamgp.load(tmp_path / "model").predict_proba(X_new), probabilities)
 
 
+@pytest.mark.parametrize("likelihood", [None, Softmax(), MultivariateProbit()], ids=str)
+def test_biases_are_those_of_the_shares_unless_given(likelihood):
+    X, y = sectors(120)
+    y = np.where(y == 1, np.arange(120) % 2, y)
+    settings = SETTINGS | {"kernel": KERNEL, "learn_hyperparameters": False}
+    [found] = StreamGPClassifier(5, likelihood=likelihood, **settings).fit(X, y).likelihood_
+    ignorant = found.log_probabilities(np.zeros((1, 3)), np.zeros((1, 3)))[0]
+    np.testing.assert_allclose(np.exp(ignorant), np.bincount(y) / 120, rtol=1e-5)
+    given = type(found)(biases=(0.5, 0.0, 0.0))
+    assert StreamGPClassifier(5, likelihood=given, **settings).fit(X, y).likelihood_ == (given,)
+
+
 def test_learning_comes_before():
     X, y = sectors(300)
     settings = {"selection": "ivm", "multiclass": "joint", "random_state": 0}
@@ -129,7 +141,7 @@ SETTINGS = {"selection": "ivm", "multiclass": "joint", "random_state": 0}
 def test_a_kernel_for_each_class_predicts_by_the_book(tmp_path):
     X, y = sectors(40)
     kernels = list(KERNELS)
-    settings = SETTINGS | {"likelihood": MultivariateProbit(), "standardize": False}
+    settings = SETTINGS | {"likelihood": MultivariateProbit((0.0,) * 3), "standardize": False}
     model = StreamGPClassifier(
         8, selection=IVM(hot=None), kernel=kernels, learn_hyperparameters=False, **_without(settings)
     ).fit(X, y)

@@ -30,7 +30,7 @@ def joint_likelihoods(settings: FitSettings, traits: Traits) -> tuple[Any, ...]:
         return (given,)
     if traits.n_heads == 1:
         return (Logit(bias=float(np.log(shares[1] / shares[0]))),)
-    return (Softmax(biases=tuple((np.log(shares) - np.log(shares).mean()).tolist())),)
+    return (Softmax().of_shares(shares),)
 
 
 def _refuse_without_effect(settings: FitSettings, traits: Traits) -> None:

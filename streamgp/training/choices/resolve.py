@@ -42,7 +42,7 @@ def resolve(settings: FitSettings, traits: Traits) -> Choices:
             kernel_by_class=own is not None,
             learning=by_default if settings.learning is True else choices.learning,
             likelihoods=(),
-            multiway=choices.likelihoods[0],
+            multiway=choices.likelihoods[0].of_shares(traits.class_shares),
             likelihood=None,
             validation=False,
         )
