@@ -12,6 +12,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +24,8 @@ from streamgp.arrays import Array, FloatArray, IntArray
 from streamgp.data import Rows
 from streamgp.data.wrap import as_column
 from streamgp.errors import CheckpointError
-from streamgp.passes.scratch import FILE_BLOCK, files_bytes
+from streamgp.passes.scratch import FILE_BLOCK, KEPT_PREFIX, files_bytes
+from streamgp.persistence.lock import locked
 
 INNER_ROWS = 256
 """Rows that are read at least: those of an inner chunk."""
@@ -157,18 +159,26 @@ def open_blocks(folder: Path, names: Iterable[str] | None = None) -> BlockStore:
 def kept_blocks(folder: Path, beside: Path, most_in_memory: int) -> BlockStore:
     """What a model keeps of a block store that is about to be removed: in memory, or in a folder of its own.
 
-    The folder, ``beside`` others, lives as long as the store that is returned.
+    The folder, ``beside`` others, lives as long as the store that is returned. It is locked for as long: what
+    a killed process leaves is known by that, and swept by the next fit.
     """
     store = open_blocks(folder, MODEL_ARRAYS)
     if store.nbytes <= most_in_memory:
         return store.in_memory()
-    own = Path(tempfile.mkdtemp(prefix="streamgp-blocks-", dir=beside))
+    own = Path(tempfile.mkdtemp(prefix=KEPT_PREFIX, dir=beside))
+    lock = ExitStack()
+    lock.enter_context(locked(own))
     for name in MODEL_ARRAYS:
         shutil.copytree(folder / name, own / name, copy_function=_link)
     shutil.copy(folder / "zarr.json", own)
     kept = open_blocks(own, MODEL_ARRAYS)
-    weakref.finalize(kept, shutil.rmtree, own, True)
+    weakref.finalize(kept, _dropped, own, lock)
     return kept
+
+
+def _dropped(own: Path, lock: ExitStack) -> None:
+    with lock:
+        shutil.rmtree(own, ignore_errors=True)
 
 
 def _link(source: str, target: str) -> None:

@@ -22,6 +22,8 @@ from streamgp.passes.run import find_client
 from streamgp.persistence.lock import LockedError, is_abandoned, locked
 
 _PREFIX = "streamgp-sites-"
+KEPT_PREFIX = "streamgp-blocks-"
+"""Of folders of rows that a model reads for as long as it lives."""
 GENERATIONS = 3
 """Kept at once: the one being written, the one being read, and that of the last checkpoint or before it."""
 
@@ -125,7 +127,10 @@ def scratch_space(scratch: Any, checkpoint: Any, needed: int, client: Any) -> It
             yield Scratch(folder)
         finished = True
     except LockedError as error:
-        raise CheckpointError(f"the sites in {str(folder)!r} are in use by {error}") from error
+        raise CheckpointError(
+            f"the rows and sites in {str(folder)!r} are in use by {error}: wait for it to end, or give "
+            f"another folder as scratch="
+        ) from error
     finally:
         if finished and checkpoint is not None and Scratch(folder).blocks.exists():
             for path in folder.iterdir():
@@ -147,10 +152,11 @@ def _folder(place: Path, checkpoint: Any) -> Path:
 
 
 def sweep_abandoned(place: Path) -> None:
-    """Remove the sites of fits that were killed: of this machine, without a checkpoint to go on from."""
-    for folder in place.glob(f"{_PREFIX}*"):
-        if is_abandoned(folder):
-            shutil.rmtree(folder, ignore_errors=True)
+    """Remove what killed processes of this machine left: sites without a checkpoint, rows of models."""
+    for prefix in (_PREFIX, KEPT_PREFIX):
+        for folder in place.glob(f"{prefix}*"):
+            if is_abandoned(folder):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _place(scratch: Any, checkpoint: Any) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import dask.array
 import numpy as np
@@ -10,13 +11,13 @@ import pytest
 
 import streamgp
 from streamgp import StreamGPClassifier, StreamGPRegressor
-from streamgp.errors import ParameterError
+from streamgp.errors import CheckpointError, ParameterError
 from streamgp.inference import filter_sites
 from streamgp.inference.families import without_families
 from streamgp.kernels import RBF
-from streamgp.likelihoods import Gaussian, Probit
+from streamgp.likelihoods import Gaussian, NullCategory, Probit
 from streamgp.selection import FPASS, IVM, PASS, rotate, translate
-from streamgp.settings import ADF, FITC, parameter_from_json, parameter_to_json
+from streamgp.settings import ADF, FITC, Local, parameter_from_json, parameter_to_json
 from streamgp.training.heads import active_set
 from tests.reference import gp_dense
 
@@ -60,6 +61,10 @@ def test_rotations_turn_and_turn_back():
     np.testing.assert_allclose(quarter[1].reshape(9, 9), np.rot90(image.reshape(9, 9), -1), atol=1e-12)
 
 
+SHIFTED = IVM(virtual=translate(shape=(SIDE, SIDE)))
+EXTRA = FITC(residual=1.0, power=1.0, learn_inducing=False, virtual_rows=True)
+FIXED = {"kernel": RBF(1.0, 8.0), "learn_hyperparameters": False, "validation": False, "random_state": 0}
+
 SELECTIONS = [
     IVM(virtual=translate(shape=(SIDE, SIDE))),
     PASS(n_init=20, block_rows=60, virtual=translate(shape=(SIDE, SIDE))),
@@ -95,6 +100,38 @@ def test_the_first_selection_may_be_smaller():
     assert len(np.unique(rows)) <= 12
     with pytest.raises(ParameterError, match="n_first"):
         IVM(n_first=12)
+
+
+def test_candidates_of_the_second_selection_are_as_many_as_of_the_first():
+    few = IVM(virtual=translate(shape=(SIDE, SIDE)), candidates=80)
+    history = fitted(few, rows=6000, n_active=60, validation=False).history_
+    first, second = history[1], history[3]
+    assert (first["stage"], second["inner"]) == ("select: ivm", "select: ivm")
+    assert (first["rows_read"], second["rows_read"]) == (6000, second["enlarged_rows"])
+    # The best rows, and a share at random, some of which may be among them.
+    assert second["candidates"] > 0.9 * first["candidates"]
+
+
+@pytest.mark.parametrize("selection", SELECTIONS[1:], ids=lambda each: type(each).__name__)
+def test_chunks_do_not_matter_to_predictive_selections_of_versions(make_store, selection):
+    X, y = bars(150)
+    n_active = 200 if isinstance(selection, PASS) else 30
+    whole = fitted(selection, n_active=n_active)
+    settings = {"kernel": RBF(10.0, 8.0), "learn_hyperparameters": False, "random_state": 0}
+    streamed = streamgp.fit_stream(
+        make_store(X, y, chunk_rows=40), n_active=n_active, selection=selection, **settings
+    )
+    np.testing.assert_array_equal(streamed.active_rows_, whole.active_rows_)
+
+
+def test_versions_are_inducing_inputs_of_local_blocks_and_of_rows_without_labels():
+    X, y = bars(120)
+    local = StreamGPClassifier(20, selection=SHIFTED, inference=Local(block_rows=40), **FIXED).fit(X, y)
+    assert local.active_rows_.shape == (20, 2)
+    assert local.score(X, y) > 0.9
+    few = np.where(np.arange(120) % 2, y, np.nan)
+    unlabelled = StreamGPClassifier(20, selection=SHIFTED, likelihood=NullCategory(), **FIXED).fit(X, few)
+    assert unlabelled.active_rows_.shape == (20, 2)
 
 
 def test_several_classes_and_a_function_of_the_users(make_store):
@@ -134,11 +171,6 @@ def test_virtual_inducing_inputs_and_real_targets():
     ).fit(X, y + 5.0)  # fmt: skip
     assert real.active_rows_.shape == (25, 2)
     assert abs(real.predict(X).mean() - (y + 5.0).mean()) < 0.1
-
-
-SHIFTED = IVM(virtual=translate(shape=(SIDE, SIDE)))
-EXTRA = FITC(residual=1.0, power=1.0, learn_inducing=False, virtual_rows=True)
-FIXED = {"kernel": RBF(1.0, 8.0), "learn_hyperparameters": False, "validation": False, "random_state": 0}
 
 
 def test_extra_rows_are_rows_of_inference():
@@ -204,6 +236,20 @@ def test_a_killed_fit_goes_on_with_the_same_result(tmp_path, monkeypatch):
     X, _ = bars(100, seed=5)
     np.testing.assert_array_equal(resumed.active_rows_, whole.active_rows_)
     np.testing.assert_array_equal(resumed.predict_proba(X), whole.predict_proba(X))
+
+
+def rolled(rows, by):
+    return np.roll(rows, by, axis=1)[None]
+
+
+def test_a_checkpoint_belongs_to_what_a_function_does_not_to_its_name(tmp_path):
+    def selection(by):
+        return IVM(virtual=partial(rolled, by=by))
+
+    assert repr(selection(1)) == repr(selection(3))
+    fitted(selection(1), rows=60, checkpoint=tmp_path / "fit")
+    with pytest.raises(CheckpointError, match="virtual"):
+        fitted(selection(3), rows=60, checkpoint=tmp_path / "fit")
 
 
 def test_sweeps_over_extra_rows_go_on_where_they_were_killed(tmp_path, monkeypatch):
