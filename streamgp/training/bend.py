@@ -7,6 +7,7 @@ the two tells more of the other rows; it costs a second, where the candidates of
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,10 +18,12 @@ from streamgp.arrays import Array, FloatArray
 from streamgp.data import ClassTargets, Standardizer
 from streamgp.data.standardize import Bend
 from streamgp.kernels import Matern32
-from streamgp.training.contest import Part
+from streamgp.training.contest import FAILURES, Part
 from streamgp.training.judge import is_better
 from streamgp.training.prepare import Prepared
 from streamgp.training.regress import by_regression, labels_as_numbers
+
+logger = logging.getLogger(__name__)
 
 LONG_TAILS = 10.0
 """Kurtosis from which a column has long tails: 3 is normal, 9 exponential."""
@@ -47,10 +50,14 @@ def choose_bend(parts: Sequence[Part], prepared: Prepared) -> Bend | None:
         return None
     bend = Bend.of_sample(parts[0].learners.features, columns)
     plain = prepared.standardizer
-    bent, straight = (
-        np.concatenate([_log_densities(part, prepared, standardizer) for part in parts])
-        for standardizer in (plain.bent(bend), plain)
-    )
+    try:
+        bent, straight = (
+            np.concatenate([_log_densities(part, prepared, standardizer) for part in parts])
+            for standardizer in (plain.bent(bend), plain)
+        )
+    except FAILURES as error:
+        logger.info("columns of long tails stay as they are: %s", error)
+        return None
     return bend if is_better(bent, straight, ERRORS) else None
 
 

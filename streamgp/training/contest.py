@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -35,6 +35,9 @@ SURE = 2.0
 """Standard errors by which all others must be worse, so that no larger trial is held."""
 MOST_COPIES = 0.8
 """Share of judges that are copies of rows learned from, beyond which they say little about new rows."""
+
+FAILURES = (ArithmeticError, ValueError, MemoryError)
+"""What numerics of a candidate may end with: singular matrices, overflow, values that cannot be."""
 
 Fit = Callable[[Rows, Task, FitSettings], Any]
 """How a candidate is fitted; gives a value with a ``model``."""
@@ -136,7 +139,9 @@ def hold_contest(
 ) -> Trial:
     """Fit every candidate to the learners; the simplest that no other beats by so many standard errors wins.
 
-    ``options`` are ordered from the simplest to the largest. One that does not fit the memory is left out.
+    ``options`` are ordered from the simplest to the largest. One that does not fit the memory is left out, as
+    is one that fails or cannot say how probable a judge is; the trial says why. If all fail, the first error
+    is raised.
     What is learned in several parts is not kept: none of them has all rows. ``many_more``: the fit will have
     many times these rows, see :func:`_with_many_more`. ``averages``: the trial says how far each candidate
     is to be believed in an average of all.
@@ -145,6 +150,7 @@ def hold_contest(
     densities: dict[str, FloatArray] = {}
     counts = np.empty(0)
     models: dict[str, Model] = {}
+    failed: dict[str, Exception] = {}
     for option in options:
         found = []
         try:
@@ -152,16 +158,17 @@ def hold_contest(
                 weights = row_weights(prepared, option.settings)
                 models[option.name] = _fitted(option.settings, prepared, part, weights, fit)
                 found.append(_log_densities(models[option.name], part, weights))
-        except BudgetError as error:
+            told, counted = map(np.concatenate, zip(*found, strict=True))
+            _refuse_unknown(told)
+        except FAILURES as error:
             logger.info("%s cannot be tried: %s", option.name, error)
+            failed[option.name] = error
             continue
-        densities[option.name], counts = map(np.concatenate, zip(*found, strict=True))
+        densities[option.name], counts = told, counted
         loss = -float(np.average(densities[option.name], weights=counts))
         logger.info("%s: held-out log loss %.4g", option.name, loss)
     if not densities:
-        raise BudgetError(
-            "none of the methods that suit these data fits the memory budget: give a larger one"
-        )
+        _refuse_all(failed)
     plain = densities
     densities = {name: counts * rows for name, rows in plain.items()}
     losses = {name: -float(rows.mean()) for name, rows in densities.items()}
@@ -173,11 +180,32 @@ def hold_contest(
     likelihood = likelihoods[0].to_json() if len(likelihoods) == 1 else None
     rows = len(parts[0].learners.rows) if len(parts) == 1 else 0
     trial = Trial(chosen, losses, kernel.to_json(), likelihood, rows, time.monotonic() - begun)
-    trial = trial._replace(is_decided=_is_decided(chosen, densities))
+    reasons = {name: _reason(error) for name, error in failed.items()}
+    trial = trial._replace(is_decided=_is_decided(chosen, densities), failed=reasons)
     if not averages or len(plain) < 2:
         return trial
     shares = averaging_weights(plain, counts)
     return trial._replace(weights=shares, average=averaged_log_loss(plain, counts, shares))
+
+
+def _refuse_unknown(densities: FloatArray) -> None:
+    """A candidate that has no number for a judge, or calls one impossible, cannot be compared."""
+    unknown = int(np.count_nonzero(~np.isfinite(densities)))
+    if unknown:
+        raise FloatingPointError(f"no finite log density for {unknown} of {len(densities)} held-out rows")
+
+
+def _refuse_all(failed: Mapping[str, Exception]) -> NoReturn:
+    if all(isinstance(error, BudgetError) for error in failed.values()):
+        raise BudgetError(
+            "none of the methods that suit these data fits the memory budget: give a larger one"
+        )
+    raise next(error for error in failed.values() if not isinstance(error, BudgetError))
+
+
+def _reason(error: Exception) -> str:
+    """The kind of an error, and the first line of what it says."""
+    return ": ".join([type(error).__name__, *str(error).splitlines()[:1]])
 
 
 def _with_many_more(chosen: str, densities: Mapping[str, FloatArray]) -> str:

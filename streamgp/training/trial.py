@@ -29,7 +29,7 @@ from streamgp.training.auto import (
     worth_trying,
 )
 from streamgp.training.bend import choose_bend
-from streamgp.training.contest import FOLDS, Fit, Part, divided, folds, hold_contest
+from streamgp.training.contest import FAILURES, FOLDS, Fit, Part, divided, folds, hold_contest
 from streamgp.training.cost import affordable, measured_rate
 from streamgp.training.plan import MemoryPlan
 from streamgp.training.prepare import Prepared
@@ -104,7 +104,7 @@ def settle(
         trial = _held_in_time(options, cheaper, prepared, plan, settings, fit, seconds)
     logger.info("auto: %s", trial.sentence())
     if folder is not None and saved is None:
-        folder.save(0, trial._asdict(), {})
+        folder.save(0, trial.record(), {})
     named = {option.name: option for option in (*cheaper, *options)}
     return [trial.settled(named[name]) for name in trial.members], trial
 
@@ -314,7 +314,12 @@ def _blocks_promise(
     """Whether blocks help to tell the largest class from all others: they cost as much for each class."""
     largest = int(np.argmax(prepared.class_counts))
     tried = [option for option in options if option.name in (INDUCING, BLOCKS)]
-    return hold_contest(tried, prepared, [part._replace(one=largest) for part in parts], fit).chosen == BLOCKS
+    try:
+        found = hold_contest(tried, prepared, [part._replace(one=largest) for part in parts], fit)
+    except FAILURES as error:
+        logger.info("blocks are not tried: %s", error)
+        return False
+    return found.chosen == BLOCKS
 
 
 def _shape(prepared: Prepared, n_rows: int) -> Shape:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from streamgp.data.standardize import Bend
@@ -24,6 +25,7 @@ class Trial(NamedTuple):
     ``is_decided``: the chosen one is clearly better than every other. ``bend`` (JSON): columns of long tails
     that are bent before anything is learned. ``weights``: how far each candidate is to be believed where
     the fit is an average of them, and ``average`` its log loss; None: the chosen one alone.
+    ``failed``: why a candidate could not be judged, by name.
     Without losses there was no time for a trial, and ``kernel`` is empty.
     """
 
@@ -39,6 +41,7 @@ class Trial(NamedTuple):
     bend: dict[str, Any] | None = None
     weights: Mapping[str, float] | None = None
     average: float | None = None
+    failed: Mapping[str, str] = MappingProxyType({})
 
     @property
     def members(self) -> dict[str, float]:
@@ -65,6 +68,7 @@ class Trial(NamedTuple):
     def sentence(self) -> str:
         """For people: ``local blocks: held-out log loss 0.125 against 0.41 by inducing inputs``."""
         late = f"; no time for {', '.join(self.left_out)}" if self.left_out else ""
+        late += "".join(f"; {name} failed ({reason})" for name, reason in self.failed.items())
         if not self.log_losses:
             is_simple = self.n_active is None or self.chosen in (CONSTANT, LINE)
             size = "" if is_simple else f" ({self.n_active} of them)"
@@ -87,7 +91,11 @@ class Trial(NamedTuple):
 
     def entry(self) -> dict[str, Any]:
         """For the history of a fit."""
-        return {"stage": "trial", **self._asdict(), "left_out": list(self.left_out)}
+        return {"stage": "trial", **self.record()}
+
+    def record(self) -> dict[str, Any]:
+        """As plain values, ready for JSON."""
+        return {**self._asdict(), "left_out": list(self.left_out), "failed": dict(self.failed)}
 
 
 def _with_article(name: str) -> str:

@@ -15,7 +15,7 @@ from streamgp.errors import BudgetError, CheckpointError, ParameterError
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Logit
 from streamgp.passes.candidates import Pool
-from streamgp.settings import FITC, IVM, Kmeans, fit_settings
+from streamgp.settings import FITC, IVM, Kmeans, Local, fit_settings
 from streamgp.training import contest, trial
 from streamgp.training.auto import (
     LINE,
@@ -462,3 +462,57 @@ def test_a_verdict_of_a_few_rows_of_a_class_is_tried_again_with_more(generator, 
     assert settled([0.9, 0.1]) == [100, 400]
     assert settled([0.99, 0.01]) == [100, 400]  # there are no more rows
     assert settled([0.9, 0.05, 0.05]) == [100]
+
+
+def failing(monkeypatch, spoilt):
+    """Trials in which some candidates raise an error, or have this value for the log density of a judge."""
+    fitted, densities, values = contest._fitted, contest._log_densities, {}
+
+    def spoil(settings, *arguments):
+        value = spoilt(settings)
+        if isinstance(value, Exception):
+            raise value
+        model = fitted(settings, *arguments)
+        values[id(model)] = value
+        return model
+
+    def said(model, *arguments):
+        told, counts = densities(model, *arguments)
+        if values[id(model)] is not None:
+            told[3] = values[id(model)]
+        return told, counts
+
+    monkeypatch.setattr(contest, "_fitted", spoil)
+    monkeypatch.setattr(contest, "_log_densities", said)
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "reason"),
+    [
+        (np.linalg.LinAlgError("not positive definite\nat row 7"), "LinAlgError: not positive definite"),
+        (FloatingPointError("overflow"), "FloatingPointError: overflow"),
+        (ParameterError("variance is 0.0"), "ParameterError: variance is 0.0"),
+        (np.nan, "FloatingPointError: no finite log density for "),
+        (-np.inf, "FloatingPointError: no finite log density for "),
+        (np.inf, "FloatingPointError: no finite log density for "),
+    ],
+)
+@pytest.mark.parametrize("rows", [60, 710])
+def test_a_candidate_that_fails_in_a_trial_drops_out_with_its_reason(
+    generator, monkeypatch, tmp_path, spoilt, reason, rows
+):
+    failing(monkeypatch, lambda settings: spoilt if isinstance(settings.inference, Local) else None)
+    X, y = xor(generator, rows)
+    model = streamgp.fit_stream((X, y), random_state=0, checkpoint=tmp_path / "c")
+    found = model.history_[0]
+    assert "local blocks" not in found["log_losses"]
+    assert found["failed"]["local blocks"].startswith(reason)
+    assert f"local blocks failed ({reason}" in model.recipe_
+    again = streamgp.fit_stream((X, y), random_state=0, checkpoint=tmp_path / "c")
+    assert again.history_[0] == found
+
+
+def test_where_all_candidates_fail_the_first_error_is_raised(generator, monkeypatch):
+    failing(monkeypatch, lambda settings: FloatingPointError(str(settings.n_active)))
+    with pytest.raises(FloatingPointError, match=r"^1$"):
+        streamgp.fit_stream(xor(generator, 60), random_state=0)
