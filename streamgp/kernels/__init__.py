@@ -13,7 +13,7 @@ from streamgp.kernels.composite import Product, Sum
 from streamgp.kernels.constant import Constant, White
 from streamgp.kernels.inner_product import Linear, Polynomial
 from streamgp.kernels.serialization import NAMED_KERNELS, kernel_from_json
-from streamgp.kernels.stationary import RBF, Matern12, Matern32, Matern52
+from streamgp.kernels.stationary import RBF, Laplacian, Matern12, Matern32, Matern52
 from streamgp.kernels.tiles import Prepared
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "ClassKernels",
     "Constant",
     "Kernel",
+    "Laplacian",
     "Linear",
     "Matern12",
     "Matern32",

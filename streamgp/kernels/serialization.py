@@ -9,16 +9,13 @@ from streamgp.kernels.base import Kernel
 from streamgp.kernels.composite import Product, Sum
 from streamgp.kernels.constant import Constant, White
 from streamgp.kernels.inner_product import Linear, Polynomial
-from streamgp.kernels.stationary import RBF, Matern12, Matern32, Matern52
+from streamgp.kernels.stationary import RBF, Laplacian, Matern12, Matern32, Matern52
 
-_KINDS: dict[str, type[Kernel]] = {
-    kind.__name__: kind
-    for kind in (RBF, Matern12, Matern32, Matern52, Linear, Polynomial, Constant, White, Sum, Product)
-}
+_BY_NAME = (RBF, Matern12, Matern32, Matern52, Laplacian, Linear, Constant, White)
 
-NAMED_KERNELS: dict[str, type[Kernel]] = {
-    kind.__name__.lower(): kind for kind in (RBF, Matern12, Matern32, Matern52, Linear, Constant, White)
-}
+_KINDS: dict[str, type[Kernel]] = {kind.__name__: kind for kind in (*_BY_NAME, Polynomial, Sum, Product)}
+
+NAMED_KERNELS: dict[str, type[Kernel]] = {kind.__name__.lower(): kind for kind in _BY_NAME}
 """Kernels that can be asked for by name, with their default parameters."""
 
 

@@ -1,4 +1,4 @@
-"""Kernels of the distance only: RBF and Matern, with one lengthscale or one for each feature."""
+"""Kernels of the distance only: RBF, Matern and Laplacian, with one lengthscale or one for each feature."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from streamgp.arrays import Floats
 from streamgp.kernels.base import Kernel
+from streamgp.kernels.laplacian_tiles import LaplacianTiles
 from streamgp.kernels.stationary_tiles import StationaryTiles
 from streamgp.kernels.tiles import Tiles
 from streamgp.numerics import kernel_sweeps
@@ -78,3 +79,25 @@ class Matern52(Kernel):
 
     def _tiles(self, right: Floats, inputs: bool) -> Tiles:
         return StationaryTiles(kernel_sweeps.MATERN52, self.variance, self.lengthscale, right, inputs)
+
+
+@dataclass(frozen=True)
+class Laplacian(Kernel):
+    """A product of exponential kernels, one of each feature: functions with steps and creases along the axes.
+
+    k(x, x') = variance exp(−Σ |x_q − x'_q|/lengthscale_q)
+    lengthscale: one number, or one for each feature.
+    Its functions are sums and products of rough functions of few features, as those of decision trees are:
+    for tables whose columns mean different things. Rows at the same distance are less alike where they differ
+    in many features than where they differ in one.
+    Hazard: no derivative by an input where two rows have the same value; it counts as 0. No matrix product:
+    slower than the others where features are many.
+    """
+
+    variance: float = 1.0
+    lengthscale: float | tuple[float, ...] = 1.0
+
+    learned = ("variance", "lengthscale")
+
+    def _tiles(self, right: Floats, inputs: bool) -> Tiles:
+        return LaplacianTiles(self.variance, self.lengthscale, right, inputs)

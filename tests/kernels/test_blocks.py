@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.gaussian_process import kernels as sk
 
-from streamgp.kernels import RBF, Constant, Linear, Matern12, Matern32, Matern52, Polynomial, White
+from streamgp.kernels import RBF, Constant, Laplacian, Linear, Matern12, Matern32, Matern52, Polynomial, White
 from streamgp.kernels.tiles import row_tiles
 from tests.reference import kernels_dense as dense
 
@@ -27,6 +27,8 @@ KERNELS = [
     Matern32(1.0, (0.5, 1.0, 2.0)),
     Matern52(2.0, 0.7),
     Matern52(1.0, (0.5, 1.0, 2.0)),
+    Laplacian(2.0, 0.7),
+    Laplacian(1.0, (0.5, 1.0, 2.0)),
     Linear(0.5),
     Polynomial(3, 0.7, 0.5),
     Polynomial(9, 2.0, 1.0, normalize=True),
@@ -92,7 +94,7 @@ def test_equals_scikit_learn(kernel, peer):
     np.testing.assert_allclose(kernel.diagonal(left), peer.diag(left), atol=1e-10)
 
 
-stationary_kinds = st.sampled_from([RBF, Matern12, Matern32, Matern52])
+stationary_kinds = st.sampled_from([RBF, Matern12, Matern32, Matern52, Laplacian])
 
 
 @settings(max_examples=150, deadline=None)
@@ -123,7 +125,7 @@ def test_stationary_block_at_any_scale(
     assert error <= 1.7 * TOLERANCE[dtype]
 
 
-@pytest.mark.parametrize("kind", [RBF, Matern12, Matern32, Matern52])
+@pytest.mark.parametrize("kind", [RBF, Matern12, Matern32, Matern52, Laplacian])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_near_duplicates_far_from_each_other(kind, dtype):
     centers = 1e4 * rows((30, 4))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamgp.kernels import RBF, Linear, Matern12, Matern32, Matern52, White
+from streamgp.kernels import RBF, Laplacian, Linear, Matern12, Matern32, Matern52, White
 from tests.kernels.test_blocks import KERNELS, rows
 from tests.reference import kernels_dense as dense
 
@@ -75,7 +75,7 @@ def test_smooth_diagonal_input_gradient(kernel):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    kind=st.sampled_from([RBF, Matern12, Matern32, Matern52]),
+    kind=st.sampled_from([RBF, Matern12, Matern32, Matern52, Laplacian]),
     shape=st.tuples(st.integers(1, 12), st.integers(1, 4), st.integers(1, 4)),
     log_scale=st.floats(-6, 6),
     per_feature=st.booleans(),
@@ -98,7 +98,7 @@ def test_stationary_gradients_at_any_scale(kind, shape, log_scale, per_feature, 
     agree(scaled.input_gradient(left, right, weights) * scale, by_inputs, 1e-10)
 
 
-@pytest.mark.parametrize("kind", [RBF, Matern12, Matern32, Matern52])
+@pytest.mark.parametrize("kind", [RBF, Matern12, Matern32, Matern52, Laplacian])
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float32, 1e-5), (np.float64, 1e-10)])
 def test_near_duplicates_far_from_each_other(kind, dtype, tolerance):
     # Rounded so that float32 holds the inputs exactly.
@@ -112,7 +112,7 @@ def test_near_duplicates_far_from_each_other(kind, dtype, tolerance):
     agree(kernel.input_gradient(left, right, weights), dense.input_gradient(kernel, *doubles), tolerance)
 
 
-@pytest.mark.parametrize("kind", [RBF, Matern12, Matern32, Matern52])
+@pytest.mark.parametrize("kind", [RBF, Matern12, Matern32, Matern52, Laplacian])
 def test_duplicates_have_finite_gradients(kind):
     x = np.ones((3, 2))
     kernel = kind(1.0, (1.0, 2.0))

@@ -11,6 +11,7 @@ from streamgp.kernels import (
     RBF,
     Constant,
     Kernel,
+    Laplacian,
     Linear,
     Matern12,
     Matern32,
@@ -68,8 +69,10 @@ def nugget(kernel: Kernel, rows: NDArray[Any]) -> Doubles:
 
 
 def stationary(kernel: Kernel, left: Doubles, right: Doubles) -> Doubles:
-    assert isinstance(kernel, RBF | Matern12 | Matern32 | Matern52)
+    assert isinstance(kernel, RBF | Matern12 | Matern32 | Matern52 | Laplacian)
     differences = (left[:, None, :] - right[None, :, :]) / np.asarray(kernel.lengthscale)
+    if isinstance(kernel, Laplacian):
+        return kernel.variance * np.exp(-np.abs(differences).sum(axis=2))
     distance = np.sqrt(np.sum(differences**2, axis=2))
     if isinstance(kernel, RBF):
         return kernel.variance * np.exp(-0.5 * distance**2)
@@ -97,7 +100,9 @@ def parameter_gradient(
 def input_gradient(
     kernel: Kernel, left: Doubles, right: Doubles, weights: Doubles, step: float = 1e-3
 ) -> Doubles:
-    """The same for every entry of right; of the exponential kernel by its formula, as it has a kink."""
+    """The same for every entry of right; of the exponential kernels by their formulas, as they have kinks."""
+    if isinstance(kernel, Laplacian):
+        return laplacian_input_gradient(kernel, left, right, weights)
     if isinstance(kernel, Matern12):
         return matern12_input_gradient(kernel, left, right, weights)
     gradient = np.zeros(right.shape)
@@ -118,6 +123,12 @@ def matern12_input_gradient(kernel: Matern12, left: Doubles, right: Doubles, wei
     slope = weights * kernel.variance * np.exp(-distance)
     slope = np.divide(slope, distance, out=np.zeros_like(slope), where=distance > 0)
     return np.einsum("ij,ijq->jq", slope, delta) / scale
+
+
+def laplacian_input_gradient(kernel: Laplacian, left: Doubles, right: Doubles, weights: Doubles) -> Doubles:
+    """∂k/∂r_q = k sign(l_q − r_q)/lengthscale_q; zero where the two are the same."""
+    signs = np.sign(left[:, None, :] - right[None, :, :]) / np.asarray(kernel.lengthscale)
+    return np.einsum("ij,ijq->jq", weights * stationary(kernel, left, right), signs)
 
 
 def derivative(function: Any, step: float) -> float:

@@ -8,7 +8,7 @@ from scipy.special import ndtri
 
 from streamgp import StreamGPClassifier, StreamGPRegressor
 from streamgp.data import open_rows
-from streamgp.kernels import RBF, Matern12, Matern32, Matern52
+from streamgp.kernels import RBF, Laplacian, Matern12, Matern32, Matern52
 from streamgp.likelihoods import Gaussian, Logit, Probit
 from streamgp.settings import fit_settings
 from streamgp.training.fit import begin
@@ -70,10 +70,19 @@ def test_noise_and_the_order_of_lengthscales_are_those_of_the_teacher():
     first, second, *idle = draft.kernel.lengthscale
     assert first < second < 0.5 * min(idle)
     names = [name for name, _ in entry["tried"]]
-    assert names[:4] == ["Matern52", "Matern32", "RBF", "Matern12"]
-    assert names[4].endswith(", one lengthscale")
-    assert {name for name, _ in entry["taught"]} == {"Matern52", "Matern32", "RBF", "Matern12"}
+    assert names[:5] == ["Matern52", "Matern32", "RBF", "Matern12", "Laplacian"]
+    assert names[5].endswith(", one lengthscale")
+    assert {name for name, _ in entry["taught"]} >= {"Matern52", "Matern32", "RBF", "Matern12"}
     assert isinstance(draft.kernel, RBF | Matern52)
+
+
+def test_a_function_of_steps_along_the_axes_gets_a_laplacian():
+    generator = np.random.default_rng(5)
+    X = generator.uniform(-1.0, 1.0, (3000, 4))
+    boxes = (X[:, 0] > 0.2) * 1.0 + (X[:, 1] > -0.3) * (X[:, 2] > 0.0) - 0.5 * (X[:, 3] > 0.5)
+    draft, _ = learn(X, boxes + 0.1 * generator.standard_normal(3000))
+    assert isinstance(draft.kernel, Laplacian)
+    assert len(draft.kernel.lengthscale) == 4
 
 
 def test_a_rough_function_gets_a_rough_kernel():
@@ -144,7 +153,7 @@ def test_the_lengthscales_of_two_classes(likelihood):
     first, second, *idle = draft.kernel.lengthscale
     assert first < second < min(idle)
     assert isinstance(draft.likelihoods[0], Probit if likelihood is None else Logit)
-    assert len(entry["tried"]) == 4
+    assert len(entry["tried"]) == 5
 
 
 def test_several_classes_share_their_kernel():

@@ -12,6 +12,7 @@ choose it for all classes jointly. Measurements: docs/decisions.md.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamgp.arrays import IntArray
-from streamgp.kernels import RBF, Kernel, Matern12, Matern32, Matern52
+from streamgp.kernels import RBF, Kernel, Laplacian, Matern12, Matern32, Matern52
 from streamgp.kernels.composite import Sum
 from streamgp.likelihoods import Likelihood
 from streamgp.training.learn.local_climb import (
@@ -37,6 +38,7 @@ from streamgp.training.learn.local_rows import (
     make_lesson,
     rows_by_share,
 )
+from streamgp.training.learn.proposals import Stationary
 from streamgp.training.problem import Problem
 from streamgp.training.sample import judged_heads
 from streamgp.training.stage import Draft, Stage, once
@@ -108,18 +110,20 @@ def _tried(
     """Families after a short course, and the best one with a common lengthscale; fewer when time is up.
 
     Two families of middle smoothness come first: if the smoother one is better the smoothest is next, else
-    the roughest; for real targets the other one too. One half of the sample teaches, the other one judges:
-    lengthscales for each feature fit what they are learned from, and their evidence cannot tell whether they
-    should.
+    the roughest; for real targets the other one too. Of several features a Laplacian follows, whose functions
+    are like those of decision trees. One half of the sample teaches, the other one judges: lengthscales for
+    each feature fit what they are learned from, and their evidence cannot tell whether they should.
     """
     median = float(np.median(_rbf_of(starts.default(problem)).lengthscale))
-    per_feature = (median,) * problem.n_features if starts.per_feature else median
     lessons: list[Lesson] = []
     tried: list[Trial] = []
 
-    def trial(kernel: Kernel) -> None:
+    def trial(family: type[Stationary], per_feature: bool) -> None:
         if tried and problem.is_late():
             return
+        # A sum of p differences is √p times as large as their distance.
+        lengthscale = median * math.sqrt(problem.n_features) if family is Laplacian else median
+        kernel = family(1.0, (lengthscale,) * problem.n_features if per_feature else lengthscale)
         learned = _started(problem, order[::2], likelihoods, kernel)
         if not lessons:
             halves = (order[::2], order[1::2])
@@ -127,15 +131,17 @@ def _tried(
         learned = learn_from(problem, lessons[0], course.steps, learned)
         tried.append(Trial(learned, score(problem, lessons[1], learned)))
 
-    trial(Matern52(1.0, per_feature))
-    trial(Matern32(1.0, per_feature))
-    smooth, rough = RBF(1.0, per_feature), Matern12(1.0, per_feature)
+    trial(Matern52, starts.per_feature)
+    trial(Matern32, starts.per_feature)
     smoother_is_better = isinstance(_best(tried).learned.kernel, Matern52)
-    trial(smooth if smoother_is_better else rough)
+    trial(RBF if smoother_is_better else Matern12, starts.per_feature)
     if is_gaussian(likelihoods):
-        trial(rough if smoother_is_better else smooth)
-    if starts.per_feature and problem.n_features > 1:
-        trial(type(_best(tried).learned.kernel)(1.0, median))  # type: ignore[call-arg]
+        trial(Matern12 if smoother_is_better else RBF, starts.per_feature)
+    if problem.n_features > 1:
+        trial(Laplacian, starts.per_feature)
+        if starts.per_feature:
+            best: Any = _best(tried).learned.kernel
+            trial(type(best), False)
     return tried
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -9,15 +10,16 @@ from typing import NamedTuple
 import numpy as np
 
 from streamgp.arrays import FloatArray
-from streamgp.kernels import RBF, Kernel, Linear, Matern12, Matern32, Matern52, Polynomial
+from streamgp.kernels import RBF, Kernel, Laplacian, Linear, Matern12, Matern32, Matern52, Polynomial
 from streamgp.training.problem import Problem
 from streamgp.training.regress import by_regression, labels_as_numbers
 from streamgp.training.starts import Starts
 
-Stationary = RBF | Matern12 | Matern32 | Matern52
+Stationary = RBF | Matern12 | Matern32 | Matern52 | Laplacian
 LABEL_ROWS = 1000
 LABEL_STEPS = 15
-FACTORS: dict[type[Stationary], float] = {RBF: 0.5, Matern52: 0.7, Matern32: 1.0, Matern12: 2.0}
+ROUGHEST = 2.0
+FACTORS: dict[type[Stationary], float] = {RBF: 0.5, Matern52: 0.7, Matern32: 1.0, Matern12: ROUGHEST}
 """Lengthscales that families start from, as shares of the median distance: rough ones like longer ones."""
 NEAR = (0.7, 1.4, 0.5, 2.0)
 DEGREE, OFFSET = 5, 0.3
@@ -40,6 +42,9 @@ def propose(problem: Problem, inputs: FloatArray, encoded: FloatArray, default: 
     """Kernels for these rows. Features of one scale (pixels, counts) have polynomials of their cosine too."""
     median = float(np.median(np.atleast_1d(_first(default.default(problem)).lengthscale)))
     simple: list[Kernel] = [kind(1.0, factor * median) for kind, factor in FACTORS.items()]
+    if problem.n_features > 1:
+        # A sum of p differences is √p times as large as their distance.
+        simple.append(Laplacian(1.0, ROUGHEST * math.sqrt(problem.n_features) * median))
     if default.with_polynomials:
         # Where features are counts of ink, an angle is one between amounts, not between differences.
         standardizer, lowest = problem.prepared.standardizer, float(problem.prepared.summary.lowest.min())
