@@ -10,11 +10,13 @@ import numpy as np
 
 from streamgp.data.checksum import rows_checksum
 from streamgp.persistence import CheckpointFolder
+from streamgp.selection.virtual import versions
 from streamgp.settings import FitSettings
 from streamgp.training.prepare import Prepared
 from streamgp.training.problem import Problem
 from streamgp.training.verdict import trial_folder
 
+PROBED_ROWS = 16
 NOT_IDENTITY = ("memory_budget", "max_seconds", "client", "checkpoint", "scratch", "progress")
 """Settings that do not decide about the model, or whose effect is in the plan."""
 
@@ -33,7 +35,17 @@ def planned_identity(problem: Problem) -> dict[str, Any]:
             "span_rows": problem.prepared.rows.span_rows,
             "candidates": plan.n_candidates,
         },
+        **_of_virtual_rows(problem),
     }
+
+
+def _of_virtual_rows(problem: Problem) -> dict[str, Any]:
+    """What transformations make of some rows: the name of a function does not tell what it does."""
+    virtual = getattr(problem.settings.selection, "virtual", None)
+    if virtual is None:
+        return {}
+    made = versions(virtual, problem.sample.features[:PROBED_ROWS])
+    return {"virtual": _in_words(made.reshape(len(made), -1))}
 
 
 def resumed_seed(checkpoint: Any) -> int | None:

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 
 from streamgp.arrays import Array, FloatArray, IntArray
-from streamgp.data import open_rows
+from streamgp.data import ClassTargets, Rows, open_rows
 from streamgp.inference.active_set import ActiveSet
 from streamgp.passes.candidates import Pool, smallest
 from streamgp.selection.virtual import Virtual
 from streamgp.training.codec import record
+from streamgp.training.prepare import Prepared
 from streamgp.training.problem import Problem
 from streamgp.training.stage import Draft, Recipe, Save, Stage
 from streamgp.training.virtual import made_versions, stored_labels, stored_rows, virtual_numbers
@@ -92,7 +93,7 @@ def _enlarged(problem: Problem, virtual: Virtual, own: Again) -> Problem:
         weights = replace(weights, by_row=np.tile(weights.by_row[own.rows], len(made)))
     return replace(
         problem,
-        prepared=replace(problem.prepared, rows=rows),
+        prepared=_counted(problem, rows, targets),
         plan=plan,
         sample=sample,
         # Rows held out are not among these: their numbers must not be mistaken for some of them.
@@ -100,6 +101,18 @@ def _enlarged(problem: Problem, virtual: Virtual, own: Again) -> Problem:
         excluded=np.zeros(0, np.int64),
         weights=weights,
     )
+
+
+def _counted(problem: Problem, rows: Rows, targets: FloatArray) -> Prepared:
+    """The rows with how many of each class are among them: shares of random rows are drawn by that."""
+    prepared = replace(problem.prepared, rows=rows)
+    if not isinstance(prepared.targets, ClassTargets):
+        return prepared
+    classes = prepared.targets.classes.tolist()
+    counts = np.bincount(targets.astype(np.intp), minlength=len(classes) + 1).tolist()
+    labels = dict(zip(classes, counts, strict=False))  # the last are rows without a label
+    summary = replace(prepared.summary, labels=labels, unlabelled=counts[-1])
+    return replace(prepared, summary=summary)
 
 
 def _renamed(problem: Problem, draft: Draft, own: Again) -> Draft:
