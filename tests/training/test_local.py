@@ -351,6 +351,50 @@ def test_large_models_keep_their_rows_on_disk(rows, monkeypatch, tmp_path):
     np.testing.assert_array_equal(copy.predict(X), wanted)
 
 
+HOLD = """
+import sys, time
+from pathlib import Path
+from streamgp.persistence.lock import locked
+with locked(Path(sys.argv[1])):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_rows_in_blocks_are_of_one_fit_at_a_time(rows, tmp_path):
+    """Of two machines, say, whose checkpoints have one name, but each its own disk."""
+    X, y = rows
+    settings = {**PLAIN, "inference": Local(60), "checkpoint": tmp_path / "c", "scratch": tmp_path / "s"}
+    StreamGPRegressor(15, **settings).fit(X, y)
+    [folder] = (tmp_path / "s").iterdir()
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(folder)], stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline()
+        shutil.rmtree(tmp_path / "c")
+        with pytest.raises(CheckpointError, match=f"in use by process {other.pid} on .*scratch="):
+            StreamGPRegressor(15, **settings).fit(X, y)
+        assert (folder / "blocks").exists()
+        other.kill()
+    StreamGPRegressor(15, **settings).fit(X, y)  # the lock went with its process
+
+
+def test_rows_of_a_model_whose_process_was_killed_are_swept(rows, monkeypatch, tmp_path):
+    X, y = rows
+    monkeypatch.setattr("streamgp.training.local.MEMORY_SHARE", 2**40)
+    settings = {**PLAIN, "inference": Local(60), "scratch": tmp_path}
+    model = StreamGPRegressor(15, **settings).fit(X, y)
+    [living] = tmp_path.iterdir()
+    left = living.with_name("streamgp-blocks-left")
+    left.mkdir()
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(left)], stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline()
+        StreamGPRegressor(15, **settings).fit(X, y)
+        assert left.exists()
+        other.kill()
+    StreamGPRegressor(15, **settings).fit(X, y)
+    assert list(tmp_path.iterdir()) == [living]
+    assert np.isfinite(model.predict(X)).all()
+
+
 def test_a_weight_counts_a_row_as_often(rows):
     X, y = rows
     X, labels = X[:50], (y[:50] > 0).astype(int)
