@@ -63,6 +63,7 @@ SMOKE = {
     "benchmarks.peers": "--synthetic --sets usps4 uci_kin40k --methods LightGBM SVM --rows 100",
     "benchmarks.peers.default": "--synthetic --sets uci_kin40k",
     "benchmarks.peers.reliability": "--synthetic --set usps4 --methods SVM --rows 100",
+    "benchmarks.scale.cluster": "--cases workers latency --rows 2000 --features 5 --active 10 --repeats 1",
     "benchmarks.scale.headline": "--synthetic --rows 500 --active 10 --no-cap --methods streamgp nystroem",
     "benchmarks.scale.headline_flights": "--synthetic --rows 600 --splits last --methods inducing --active 9",
     "benchmarks.scale.headline_teacher": "--rows 1000 --active 20 --test-rows 500 --no-cap",
@@ -75,7 +76,6 @@ SMOKE = {
     "benchmarks.scale.pass_sweep": "--rows 40000 --features 5 --active 20 --memory-budget 32MiB",
 }
 NOT_RUN = {
-    "benchmarks.scale.cluster": "starts clusters; tests/passes/test_workers.py does so in small",
     "benchmarks.robustness.disk": "mounts; tests/test_faults.py calls it where that is allowed",
     "benchmarks.robustness.kills": "forks; tests/test_kills.py runs it as a command",
     "benchmarks.robustness.memory": "measures processes; tests/test_memory_budget.py does so in small",

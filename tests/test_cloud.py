@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-MISSING = [name for name in ("moto", "boto3", "obstore") if importlib.util.find_spec(name) is None]
+MISSING = [name for name in ("moto", "flask", "boto3", "obstore") if importlib.util.find_spec(name) is None]
 
 IN_THE_CLOUD = """
 import os, sys
@@ -57,7 +57,8 @@ server.stop()
 
 
 @pytest.mark.skipif(
-    bool(MISSING), reason=f"{' and '.join(MISSING)}: a server that imitates S3, and what talks to it"
+    bool(MISSING),
+    reason=f"no {' and no '.join(MISSING)}: pip install 'streamgp[s3test]' (an imitation of S3)",
 )
 def test_a_store_by_url_gives_the_model_of_a_folder(generator, make_store, tmp_path):
     X = generator.standard_normal((600, 3))

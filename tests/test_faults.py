@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -33,6 +35,7 @@ from streamgp.errors import (
 from streamgp.kernels import RBF
 from streamgp.passes import workers
 from streamgp.passes.sites import SiteSweep
+from streamgp.training.plan import divide
 
 QUICK = {
     "selection": "ivm",
@@ -206,6 +209,52 @@ def test_a_worker_that_dies_in_every_pass_does_not_change_the_model(store, monke
     with cluster, Client(cluster, set_as_default=False) as client:
         found = StreamGPClassifier(**settings, client=client).fit_stream(store)
     assert len(set(killed)) == len(killed) > 2
+    same_model(found, expected)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="processes are killed as POSIX does")
+def test_all_workers_but_one_leave_in_the_middle_of_a_fit(store, monkeypatch):
+    from distributed import Client, LocalCluster
+    from distributed.core import Status
+
+    settings = {**QUICK, "selection": "random", "inference": "fitc"}
+    monkeypatch.setattr(divide, "SPAN_BYTES", 1)
+    monkeypatch.setattr(divide, "ROWS_PER_BLOCK", (60,))  # a task for each chunk
+    expected = StreamGPClassifier(**settings).fit_stream(store)
+    whole, passes = workers.Cluster._folded, []
+    three = {"n_workers": 3, "threads_per_worker": 1, "processes": True, "dashboard_address": "127.0.0.1:0"}
+    alone = dask.config.set({"distributed.deploy.lost-worker-timeout": "1h"})  # nor does the cluster
+    with (
+        alone,
+        LocalCluster(**three, host="127.0.0.1") as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+
+        def lose():
+            nannies = list(cluster.workers.values())
+            for nanny in nannies[1:]:
+                nanny.status = Status.closing_gracefully  # it starts no other: the machine is gone
+                os.kill(nanny.pid, signal.SIGKILL)
+            while list(client.nthreads()) != [nannies[0].worker_address]:
+                time.sleep(0.01)
+
+        def folded(self, function, shared, items, merge):
+            items = list(items)
+            passes.append(len(items))
+
+            def losing():
+                for place, item in enumerate(items):
+                    if len(passes) == 3 and place == len(items) // 2:
+                        lose()
+                    yield item
+
+            return whole(self, function, shared, losing(), merge)
+
+        monkeypatch.setattr(workers.Cluster, "_folded", folded)
+        found = StreamGPClassifier(**settings, client=client).fit_stream(store)
+        assert len(client.nthreads()) == 1
+    assert passes[2] == 10
+    assert len(passes) > 3
     same_model(found, expected)
 
 
