@@ -21,8 +21,9 @@ from streamgp.passes.candidates import Pool
 from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import ClassPredictive
 from streamgp.settings import FitSettings
-from streamgp.training.auto import BLOCKS, INDUCING, Candidate
+from streamgp.training.auto import BLOCKS, INDUCING, Candidate, Shape
 from streamgp.training.average import averaged_log_loss, averaging_weights
+from streamgp.training.cost import Clock
 from streamgp.training.judge import is_better, marginals_in_memory
 from streamgp.training.prepare import Prepared
 from streamgp.training.verdict import Trial
@@ -36,6 +37,9 @@ SURE = 2.0
 MOST_COPIES = 0.8
 """Share of judges that are copies of rows learned from, beyond which they say little about new rows."""
 
+FOR_EVER = Clock()
+TOLD_SECONDS = 0.2
+"""Seconds from which on those that a trial takes tell the machine's pace: less is what any fit takes."""
 FAILURES = (ArithmeticError, ValueError, MemoryError)
 """What numerics of a candidate may end with: singular matrices, overflow, values that cannot be."""
 
@@ -136,6 +140,7 @@ def hold_contest(
     errors: float = 1.0,
     many_more: bool = False,
     averages: bool = False,
+    clock: Clock = FOR_EVER,
 ) -> Trial:
     """Fit every candidate to the learners; the simplest that no other beats by so many standard errors wins.
 
@@ -144,19 +149,29 @@ def hold_contest(
     is raised.
     What is learned in several parts is not kept: none of them has all rows. ``many_more``: the fit will have
     many times these rows, see :func:`_with_many_more`. ``averages``: the trial says how far each candidate
-    is to be believed in an average of all.
+    is to be believed in an average of all. ``clock``: a candidate for whose trial and fit no time is left, by
+    the pace of those before, is not tried; one for whose fit there is none in the end does not win.
     """
     begun = time.monotonic()
     densities: dict[str, FloatArray] = {}
     counts = np.empty(0)
     models: dict[str, Model] = {}
     failed: dict[str, Exception] = {}
+    late: list[str] = []
+    pace = 1.0
     for option in options:
         found = []
+        expected = clock.trial_seconds(option, shape_of(prepared, len(parts[0].learners.rows)), len(parts))
+        if densities and pace * (expected + clock.fit_seconds(option.name)) > clock.left:
+            late.append(option.name)
+            continue
+        started = clock.now()
         try:
             for part in parts:
-                weights = row_weights(prepared, option.settings)
-                models[option.name] = _fitted(option.settings, prepared, part, weights, fit)
+                weights, limited = row_weights(prepared, option.settings), option.settings
+                if limited.max_seconds is not None:
+                    limited = replace(limited, max_seconds=min(limited.max_seconds, clock.left))
+                models[option.name] = _fitted(limited, prepared, part, weights, fit)
                 found.append(_log_densities(models[option.name], part, weights))
             told, counted = map(np.concatenate, zip(*found, strict=True))
             _refuse_unknown(told)
@@ -164,6 +179,8 @@ def hold_contest(
             logger.info("%s cannot be tried: %s", option.name, error)
             failed[option.name] = error
             continue
+        if expected >= TOLD_SECONDS:
+            pace = max(pace, (clock.now() - started) / expected)
         densities[option.name], counts = told, counted
         loss = -float(np.average(densities[option.name], weights=counts))
         logger.info("%s: held-out log loss %.4g", option.name, loss)
@@ -176,16 +193,27 @@ def hold_contest(
     chosen = next(name for name, rows in densities.items() if not is_better(best, rows, errors))
     if many_more:
         chosen = _with_many_more(chosen, densities)
+    late += [name for name in densities if pace * clock.fit_seconds(name) > clock.left]
+    if chosen in late:
+        in_time = [name for name in densities if name not in late] or list(densities)[:1]
+        chosen = min(in_time, key=lambda name: losses[name])
     kernel, likelihoods = models[chosen].snapshot.kernel, models[chosen].predictive.likelihoods
     likelihood = likelihoods[0].to_json() if len(likelihoods) == 1 else None
     rows = len(parts[0].learners.rows) if len(parts) == 1 else 0
     trial = Trial(chosen, losses, kernel.to_json(), likelihood, rows, time.monotonic() - begun)
+    late = [name for name in late if name != chosen]
     reasons = {name: _reason(error) for name, error in failed.items()}
-    trial = trial._replace(is_decided=_is_decided(chosen, densities), failed=reasons)
+    trial = trial._replace(is_decided=_is_decided(chosen, densities), failed=reasons, left_out=late)
     if not averages or len(plain) < 2:
         return trial
     shares = averaging_weights(plain, counts)
     return trial._replace(weights=shares, average=averaged_log_loss(plain, counts, shares))
+
+
+def shape_of(prepared: Prepared, n_rows: int) -> Shape:
+    """What rules look at, of so many rows."""
+    classes = len(prepared.targets.classes) if isinstance(prepared.targets, ClassTargets) else 0
+    return Shape(n_rows, prepared.rows.n_features, classes, prepared.standardizer.is_common)
 
 
 def _refuse_unknown(densities: FloatArray) -> None:

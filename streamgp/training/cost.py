@@ -6,9 +6,11 @@ generated data (docs/decisions.md); a factor of two either way is as good as the
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -44,6 +46,32 @@ class Affordable(NamedTuple):
 
     options: list[Candidate]
     trial_rows: int
+
+
+class Clock(NamedTuple):
+    """Seconds that there are for a trial and for the fit that follows; as they are, for ever.
+
+    ``until``: when they end, by ``now``; ``rate``: multiply-adds a second. ``fits``: seconds that the fit by
+    a candidate takes at that rate, by name.
+    """
+
+    until: float = math.inf
+    rate: float = 1.0
+    fits: Mapping[str, float] = MappingProxyType({})
+    now: Callable[[], float] = time.monotonic
+
+    @property
+    def left(self) -> float:
+        """Seconds that are left."""
+        return max(0.0, self.until - self.now())
+
+    def fit_seconds(self, name: str) -> float:
+        """Seconds of the fit by a candidate, as far as they matter."""
+        return self.fits.get(name, 0.0)
+
+    def trial_seconds(self, option: Candidate, shape: Shape, times: int) -> float:
+        """Seconds of a trial of so many fits of this shape, as far as they matter."""
+        return 0.0 if math.isinf(self.until) else times * multiply_adds(option, shape) / self.rate
 
 
 def multiply_adds(option: Candidate, shape: Shape) -> float:

@@ -11,29 +11,36 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from streamgp.arrays import IntArray
 from streamgp.budget import parse_size
-from streamgp.data import ClassTargets
 from streamgp.data.standardize import Bend
 from streamgp.errors import BudgetError
-from streamgp.passes.candidates import Pool, smallest
 from streamgp.settings import FitSettings
 from streamgp.training.auto import (
     BLOCKS,
     EXACT,
     INDUCING,
     Candidate,
-    Shape,
     candidates,
     with_size,
     worth_trying,
 )
 from streamgp.training.bend import choose_bend
-from streamgp.training.contest import FAILURES, FOLDS, Fit, Part, divided, folds, hold_contest
-from streamgp.training.cost import affordable, measured_rate
+from streamgp.training.contest import (
+    FAILURES,
+    FOLDS,
+    FOR_EVER,
+    Fit,
+    Part,
+    divided,
+    folds,
+    hold_contest,
+    shape_of,
+)
+from streamgp.training.cost import Clock, affordable, measured_rate, multiply_adds
 from streamgp.training.plan import MemoryPlan
 from streamgp.training.prepare import Prepared
 from streamgp.training.problem import draw_sample
+from streamgp.training.rare import FEWEST_RARE, by_share, rarer
 from streamgp.training.verdict import Trial, trial_folder
 from streamgp.training.weights import row_weights
 
@@ -61,8 +68,6 @@ LEAST_JUDGING = 0.25
 """Of an equal part of the judges: so many a rare class has at least, but no larger part of its own rows."""
 FEWEST_ROWS = 700
 """With fewer rows every row is a judge once."""
-FEWEST_RARE = 20
-"""Rows of the rarer of two classes that learn, and as many that judge; with fewer a verdict is chance."""
 FEWEST_FOLDED = 24
 """With fewer rows a trial is chance: an exact model is taken, if any."""
 FEWEST_ACTIVE = 16
@@ -124,7 +129,7 @@ def _held_in_time(
     """
     if math.isinf(seconds):
         return _held(prepared, plan, settings, [option.name for option in options], fit)
-    shape = _shape(prepared, prepared.rows.n_rows)
+    until, shape = time.monotonic() + seconds, shape_of(prepared, prepared.rows.n_rows)
     rate = measured_rate()
     kept, rows = affordable(options, shape, SAMPLE_ROWS, seconds, rate)
     if BLOCKS not in [option.name for option in kept]:
@@ -137,12 +142,13 @@ def _held_in_time(
         # Simpler ones would take less time, but nothing could say that they are better.
         left_out = left_out[known.index(only.name) :]
         return Trial(only.name, {}, {}, None, 0, 0.0, only.settings.n_active, left_out)
+    clock = Clock(until, rate, {option.name: multiply_adds(option, shape) / rate for option in kept})
     if prepared.rows.n_rows < FEWEST_ROWS and np.ndim(settings.validation) == 0:
-        trial = _held_in_folds(prepared, plan, settings, names, fit)
+        trial = _held_in_folds(prepared, plan, settings, names, fit, clock)
     else:
-        trial = _held_on(rows, prepared, plan, settings, names, fit)
+        trial = _held_on(rows, prepared, plan, settings, names, fit, clock)
     # There is time for the dearest of them, not for an average of all.
-    return trial._replace(left_out=left_out, weights=None, average=None)
+    return trial._replace(left_out=[*left_out, *trial.left_out], weights=None, average=None)
 
 
 def possible(prepared: Prepared, settings: FitSettings, planned: Planned) -> dict[str, FitSettings]:
@@ -154,7 +160,7 @@ def _options(
     prepared: Prepared, settings: FitSettings, planned: Planned, without: str = ""
 ) -> list[Candidate]:
     """The candidates, simplest first; one where the settings leave no choice, or rows are too few for it."""
-    shape = _shape(prepared, prepared.rows.n_rows)
+    shape = shape_of(prepared, prepared.rows.n_rows)
     if not settings.method_is_open:
         sized = with_size(settings, shape)
         return [Candidate("as asked", _fitting(sized, planned) if settings.size_is_open else sized, 0)]
@@ -213,14 +219,14 @@ def _held(
     a trial tell much in which the rarer of two classes has a few rows.
     """
     n_rows = prepared.rows.n_rows
-    few = n_rows < FEWEST_ROWS or _rarer(prepared, n_rows * JUDGES_SHARE) < FEWEST_RARE
+    few = n_rows < FEWEST_ROWS or rarer(prepared.class_counts, n_rows * JUDGES_SHARE) < FEWEST_RARE
     if few and n_rows <= SAMPLE_ROWS and np.ndim(settings.validation) == 0:
         return _held_in_folds(prepared, plan, settings, names, fit)
     size = SAMPLE_ROWS
     trial = _held_on(size, prepared, plan, settings, names, fit)
     room = SAMPLE_SHARE * parse_size(settings.memory_budget)
     for larger in LARGER:
-        is_decided = trial.is_decided and _rarer(prepared, size) >= FEWEST_RARE
+        is_decided = trial.is_decided and rarer(prepared.class_counts, size) >= FEWEST_RARE
         size = larger.rows * SAMPLE_ROWS
         needed = size * (1 + JUDGES_SHARE)
         fits = needed * 8 * prepared.rows.n_features <= room
@@ -233,14 +239,14 @@ def _held(
     return trial
 
 
-def _rarer(prepared: Prepared, n_rows: float) -> float:
-    """Rows of the rarer of two classes among so many; of more classes or numbers: enough."""
-    counts = prepared.class_counts
-    return n_rows * float(counts.min() / counts.sum()) if len(counts) == 2 else math.inf
-
-
 def _held_on(
-    size: int, prepared: Prepared, plan: MemoryPlan, settings: FitSettings, names: Sequence[str], fit: Fit
+    size: int,
+    prepared: Prepared,
+    plan: MemoryPlan,
+    settings: FitSettings,
+    names: Sequence[str],
+    fit: Fit,
+    clock: Clock = FOR_EVER,
 ) -> Trial:
     """Draw the rows of a trial, in one pass, and hold it; its seconds are those of all that."""
     begun = time.monotonic()
@@ -249,28 +255,28 @@ def _held_on(
     names_rows = named and not np.all(np.isin(np.asarray(settings.validation), weightless))
     share = settings.validation if names_rows else JUDGES_SHARE
     sample, judges, _ = draw_sample(prepared, plan, settings, size, share, weightless, LEAST_JUDGING)
-    learners = _by_share(sample, prepared.class_counts)
+    learners = by_share(sample, prepared.class_counts)
     small = settings
     if settings.size_is_open:
         n_active = max(1, min(MOST_INDUCING, len(learners.rows) // 3))
         small = replace(settings, n_active=n_active, size_is_open=False)
-    whole, n_classes = Part(learners, judges), _shape(prepared, 0).n_classes
+    whole, n_classes = Part(learners, judges), shape_of(prepared, 0).n_classes
     parts = [whole] if names_rows else divided(whole, FEWEST_ROWS, n_classes)
     if n_classes and not names_rows:
         parts = [part._replace(class_rows=prepared.class_counts) for part in parts]
     small = _bent(small, parts, prepared)
-    shape = _shape(prepared, len(parts[0].learners.rows))
+    shape = shape_of(prepared, len(parts[0].learners.rows))
     options = [option for option in candidates(small, shape) if option.name in names]
     if shape.n_classes > 2 and any(option.name == BLOCKS for option in options):
         two = [option for option in candidates(small, replace(shape, n_classes=2)) if option.name in names]
-        if not _blocks_promise(two, prepared, parts, fit):
+        if not _blocks_promise(two, prepared, parts, fit, clock):
             options = [option for option in options if option.name != BLOCKS]
     many_more = MUCH_LARGER * len(parts[0].learners.rows) <= prepared.rows.n_rows
     in_folds = len(parts) > 1
     errors = 0.0 if many_more or in_folds else 1.0
     before = time.monotonic() - begun
     trial = hold_contest(
-        options, prepared, parts, fit, errors, many_more, averages=in_folds and _averages(settings)
+        options, prepared, parts, fit, errors, many_more, in_folds and _averages(settings), clock
     )
     return _with_bend(trial, small)._replace(seconds=before + trial.seconds)
 
@@ -290,17 +296,23 @@ def _with_bend(trial: Trial, settings: FitSettings) -> Trial:
 
 
 def _held_in_folds(
-    prepared: Prepared, plan: MemoryPlan, settings: FitSettings, names: Sequence[str], fit: Fit
+    prepared: Prepared,
+    plan: MemoryPlan,
+    settings: FitSettings,
+    names: Sequence[str],
+    fit: Fit,
+    clock: Clock = FOR_EVER,
 ) -> Trial:
     """Every row judges once, and the best mean wins: where rows are few no model is too large."""
     weightless = row_weights(prepared, settings).excluded
     pool, _, _ = draw_sample(prepared, plan, settings, prepared.rows.n_rows, False, weightless)
-    shape = _shape(prepared, len(pool.rows) * (FOLDS - 1) // FOLDS)
+    shape = shape_of(prepared, len(pool.rows) * (FOLDS - 1) // FOLDS)
     parts = folds(pool, shape.n_classes)
     settings = _bent(settings, parts, prepared)
     options = [option for option in candidates(settings, shape) if option.name in names]
     averages = prepared.rows.n_rows < FEWEST_ROWS and _averages(settings)
-    return _with_bend(hold_contest(options, prepared, parts, fit, 0.0, averages=averages), settings)
+    trial = hold_contest(options, prepared, parts, fit, 0.0, averages=averages, clock=clock)
+    return _with_bend(trial, settings)
 
 
 def _averages(settings: FitSettings) -> bool:
@@ -309,40 +321,15 @@ def _averages(settings: FitSettings) -> bool:
 
 
 def _blocks_promise(
-    options: Sequence[Candidate], prepared: Prepared, parts: Sequence[Part], fit: Fit
+    options: Sequence[Candidate], prepared: Prepared, parts: Sequence[Part], fit: Fit, clock: Clock
 ) -> bool:
     """Whether blocks help to tell the largest class from all others: they cost as much for each class."""
     largest = int(np.argmax(prepared.class_counts))
     tried = [option for option in options if option.name in (INDUCING, BLOCKS)]
+    parts = [part._replace(one=largest) for part in parts]
     try:
-        found = hold_contest(tried, prepared, [part._replace(one=largest) for part in parts], fit)
+        found = hold_contest(tried, prepared, parts, fit, clock=clock)
     except FAILURES as error:
         logger.info("blocks are not tried: %s", error)
         return False
     return found.chosen == BLOCKS
-
-
-def _shape(prepared: Prepared, n_rows: int) -> Shape:
-    targets = prepared.targets
-    classes = len(targets.classes) if isinstance(targets, ClassTargets) else 0
-    return Shape(n_rows, prepared.rows.n_features, classes, prepared.standardizer.is_common)
-
-
-def _by_share(sample: Pool, counts: IntArray) -> Pool:
-    """Rows of the sample in which every class has its share again: rare ones were drawn more often.
-
-    ``counts``: rows of each class in all. The class with most rows in the sample says which part of all rows
-    that is: a common class was never drawn more often than its share. A class of which there are fewer (its
-    other rows judge) keeps what it has, and none loses its last row.
-    """
-    if len(counts) == 1:
-        return sample
-    codes = sample.targets.astype(np.intp)
-    drawn = np.bincount(codes, minlength=len(counts))
-    most = int(np.argmax(drawn))
-    quotas = np.minimum(drawn, np.maximum(1, np.rint(drawn[most] * counts / counts[most]).astype(np.int64)))
-    kept = [
-        members[smallest(sample.keys[members], int(quota))]
-        for members, quota in ((np.flatnonzero(codes == code), quota) for code, quota in enumerate(quotas))
-    ]
-    return sample.take(np.sort(np.concatenate(kept)))

@@ -27,6 +27,7 @@ from streamgp.training.auto import (
     worth_trying,
 )
 from streamgp.training.contest import FOLDS, Part, divided, folds
+from streamgp.training.rare import by_share
 from streamgp.training.trial import FEWEST_FOLDED
 from streamgp.training.verdict import Trial
 
@@ -390,7 +391,7 @@ def drawn_by_class(generator, *rows):
     ],
 )
 def test_learners_of_a_trial_have_the_shares_of_classes(generator, counts, drawn, kept):
-    found = trial._by_share(drawn_by_class(generator, *drawn), np.array(counts))
+    found = by_share(drawn_by_class(generator, *drawn), np.array(counts))
     assert np.bincount(found.targets.astype(int), minlength=len(counts)).tolist() == kept
     assert np.all(np.diff(found.rows) > 0)
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import streamgp
 from streamgp import StreamGPClassifier
+from streamgp.data import ClassTargets
+from streamgp.kernels import RBF
+from streamgp.passes.candidates import Pool
 from streamgp.settings import fit_settings
-from streamgp.training import trial
+from streamgp.training import contest, trial
 from streamgp.training.auto import Shape, candidates
-from streamgp.training.cost import affordable, measured_rate, multiply_adds
+from streamgp.training.cost import Clock, affordable, measured_rate, multiply_adds
 
 SHAPE = Shape(100_000, 20, 2)
 RATE = 1e10
@@ -107,3 +111,68 @@ def test_where_blocks_are_too_dear_inducing_inputs_that_they_contain_are_tried(g
     assert model.history_[0]["left_out"] == ["local blocks"]
     assert "inducing inputs" in model.recipe_
     assert model.score(X, np.sin(2 * X[:, 0])) > 0.9
+
+
+LOSSES = dict(zip(ALL, (0.7, 0.6, 0.3, 0.2), strict=True))
+
+
+def held(monkeypatch, seconds, slower):
+    """A contest on a clock of its own, where every fit takes ``slower`` times what costs say."""
+    now, limits, work = [0.0], [], iter(options())
+    shape = replace(SHAPE, n_rows=2000)
+    said = {option.name: multiply_adds(option, shape) / RATE for option in options()}
+    fits = {option.name: multiply_adds(option, SHAPE) / RATE for option in options()}
+    clock = Clock(seconds, RATE, fits, lambda: now[0])
+
+    def fitted(given, prepared, part, weights, fit):
+        limits.append((given.max_seconds, clock.left))
+        name = next(work).name
+        now[0] += slower * said[name]
+        snapshot = SimpleNamespace(kernel=RBF())
+        return SimpleNamespace(name=name, snapshot=snapshot, predictive=SimpleNamespace(likelihoods=()))
+
+    def densities(model, part, weights):
+        return np.full(9, -LOSSES[model.name]), np.ones(9)
+
+    monkeypatch.setattr(contest, "_fitted", fitted)
+    monkeypatch.setattr(contest, "_log_densities", densities)
+    monkeypatch.setattr(contest, "row_weights", lambda prepared, given: None)
+    pool = Pool(np.arange(2000), np.zeros((2000, 0)), np.zeros(2000), np.zeros(2000), np.zeros((2000, 0)))
+    prepared = SimpleNamespace(
+        targets=ClassTargets(np.array([0, 1])),
+        rows=SimpleNamespace(n_features=20),
+        standardizer=SimpleNamespace(is_common=False),
+    )
+    limited = [one._replace(settings=replace(one.settings, max_seconds=seconds)) for one in options()]
+    found = contest.hold_contest(limited, prepared, [contest.Part(pool, pool)], None, clock=clock)
+    assert all(limit == pytest.approx(left) for limit, left in limits)
+    return found
+
+
+def test_a_trial_looks_at_the_clock(monkeypatch):
+    whole = sum(
+        multiply_adds(option, shape) / RATE
+        for shape in (SHAPE, replace(SHAPE, n_rows=2000))
+        for option in options()
+    )
+    in_time = held(monkeypatch, whole, slower=1.0)
+    assert (in_time.chosen, in_time.left_out) == ("local blocks", [])
+    # What takes twice the time that was thought is not begun where the fit would not end.
+    dearest = multiply_adds(options()[-1], SHAPE) / RATE
+    hurried = held(monkeypatch, 2.0 * dearest, slower=2.0)
+    assert (hurried.chosen, hurried.left_out) == ("inducing inputs", ["local blocks"])
+    assert "local blocks" not in hurried.log_losses
+    assert "no time for local blocks" in hurried.sentence()
+
+
+def test_what_was_tried_but_has_no_time_left_for_its_fit_does_not_win(monkeypatch):
+    small, dear = (multiply_adds(options()[-1], replace(SHAPE, n_rows=rows)) / RATE for rows in (2000, 10**5))
+    costs = {option.name: multiply_adds(option, replace(SHAPE, n_rows=2000)) / RATE for option in options()}
+    # That blocks take longer than foretold is known once they were tried.
+    found = held(monkeypatch, sum(costs.values()) + 1.001 * dear, slower=1.0)
+    assert found.chosen == "local blocks"
+    monkeypatch.setattr(contest, "TOLD_SECONDS", 0.99 * small)
+    late = held(monkeypatch, sum(costs.values()) + 1.35 * dear, slower=1.5)
+    assert late.chosen == "inducing inputs"
+    assert "local blocks" in late.log_losses
+    assert late.left_out == ["local blocks"]
