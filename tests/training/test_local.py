@@ -26,7 +26,7 @@ from streamgp.inference.local import snapshot, waves
 from streamgp.inference.local.snapshot import LocalSnapshot
 from streamgp.kernels import RBF
 from streamgp.likelihoods import Gaussian, Poisson, Probit, StudentT
-from streamgp.passes import scratch
+from streamgp.passes import nearest, scratch
 from streamgp.passes.block_store import pack
 from streamgp.passes.sites import SiteSweep
 from streamgp.selection.grouping import block_sizes
@@ -288,6 +288,20 @@ def test_a_wave_of_rows_makes_each_head_once(rows, make_store, tmp_path, monkeyp
     for name in ("whole", "spans"):
         written = zarr.open_group(tmp_path / f"{name}.zarr", mode="r")["probability"][:]
         np.testing.assert_allclose(written, wanted, atol=1e-6)
+
+
+def test_the_tree_of_centres_is_made_once(rows, monkeypatch):
+    X, y = rows
+    model, trees = StreamGPRegressor(15, **PLAIN, inference=Local(30)).fit(X, y), []
+    plain = pickle.dumps(model)
+    wanted, tree = pickle.loads(plain).predict(X), nearest.cKDTree
+    monkeypatch.setattr(nearest, "TREE_CENTRES", 4)
+    monkeypatch.setattr(nearest, "cKDTree", lambda centres: trees.append(1) or tree(centres))
+    for start in range(0, 300, 50):
+        batch = slice(start, start + 50)
+        np.testing.assert_allclose(model.predict(X[batch]), wanted[batch], rtol=1e-9)
+    assert len(trees) == 1
+    assert len(pickle.dumps(model)) == len(plain)  # it is not sent to others
 
 
 def test_waves_hold_what_there_is_room_for():

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from streamgp.arrays import Array, FloatArray, IntArray
 from streamgp.data import Standardizer
@@ -28,7 +29,7 @@ from streamgp.inference.local.workspace import Workspace
 from streamgp.inference.sites import Sites
 from streamgp.kernels import Kernel, Prepared, kernel_from_json
 from streamgp.passes.block_store import MODEL_ARRAYS, BlockStore, BlockTable, inner_rows
-from streamgp.passes.nearest import Nearest, nearest_centres
+from streamgp.passes.nearest import Nearest, centre_tree, nearest_centres
 from streamgp.passes.run import PassSettings, run_tasks
 from streamgp.persistence import LargeArray
 from streamgp.posterior import Marginals
@@ -165,10 +166,15 @@ class LocalSnapshot:
     def buffer(self, rows: int) -> None:
         """None: rows are gathered block by block, each with room of its own."""
 
+    @cached_property
+    def tree(self) -> cKDTree | None:
+        """The centres of many blocks in an order that finds near ones: made once in a process."""
+        return centre_tree(self.table.centres)
+
     def nearest(self, features: Array) -> Nearest:
         """The blocks asked about each row, and the first one that is not: (c, k), (c, k + 1)."""
         asked = min(self.neighbours, self.table.n_blocks)
-        found = nearest_centres(features / self.table.scale, self.table.centres, asked + 1)
+        found = nearest_centres(features / self.table.scale, self.table.centres, asked + 1, self.tree)
         return Nearest(found.labels[:, :asked], found.squares)
 
     def head(self, block: int) -> WidenedHead:
