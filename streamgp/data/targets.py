@@ -47,11 +47,13 @@ class NoLabel:
 class ClassTargets:
     """Labels ↔ codes 0..k-1 in the order of ``classes`` (sorted); rows without a label have the code k.
 
-    ``no_label`` None: every row must have one.
+    ``no_label`` None: every row must have one. ``only``: the code of a class that is learned alone against
+    the rest, None: all are.
     """
 
     classes: Array
     no_label: NoLabel | None = None
+    only: int | None = None
 
     def encode(self, targets: Array) -> FloatArray:
         """Codes as floats, the form in which all targets travel through a pass."""
@@ -179,7 +181,7 @@ def real_targets(mean: float, variance: float) -> RealTargets:
 
 def n_heads(targets: Targets) -> int:
     """Latent functions that targets need: one for two classes or a real target, one per class for more."""
-    classes = len(targets.classes) if isinstance(targets, ClassTargets) else 2
+    classes = len(targets.classes) if isinstance(targets, ClassTargets) and targets.only is None else 2
     return 1 if classes == 2 else classes
 
 
@@ -187,7 +189,7 @@ def head_targets(targets: Targets, encoded: FloatArray, head: int) -> FloatArray
     """What a head learns: the real target itself, or ±1 for its class against the rest; 0 without a label."""
     if isinstance(targets, RealTargets):
         return encoded
-    positive = 1 if n_heads(targets) == 1 else head
+    positive = targets.only if targets.only is not None else 1 if n_heads(targets) == 1 else head
     signs = np.where(encoded == positive, 1.0, -1.0)
     return signs if targets.no_label is None else np.where(is_labelled(targets, encoded), signs, 0.0)
 

@@ -42,8 +42,7 @@ class Problem:
 
     ``sample`` are random rows in memory, stratified by class. ``held_out`` rows, also in memory, are never
     learned from; ``excluded`` are the numbers (sorted) of all such rows, of which memory may hold a part.
-    ``groups`` are the heads that share their active rows: all of them, or each on its own. ``only`` is the
-    head (if any) that a stage is shown alone.
+    ``groups`` are the heads that share their active rows: all of them, or each on its own.
     """
 
     prepared: Prepared
@@ -56,12 +55,11 @@ class Problem:
     weights: RowWeights
     started: float
     scratch: Scratch | None = None
-    only: int | None = None
 
     @property
     def n_heads(self) -> int:
         """Number of latent functions."""
-        return n_heads(self.prepared.targets) if self.only is None else 1
+        return n_heads(self.prepared.targets)
 
     @property
     def n_rows(self) -> int:
@@ -99,7 +97,14 @@ class Problem:
 
     def head_targets(self, encoded: FloatArray, head: int) -> FloatArray:
         """What a head has to learn from encoded targets."""
-        return head_targets(self.prepared.targets, encoded, head if self.only is None else self.only)
+        return head_targets(self.prepared.targets, encoded, head)
+
+    def of_class(self, head: int) -> Problem:
+        """The same rows with one class against the rest alone."""
+        targets = self.prepared.targets
+        assert isinstance(targets, ClassTargets)
+        prepared = replace(self.prepared, targets=replace(targets, only=head))
+        return replace(self, prepared=prepared, groups=((0,),))
 
     def is_labelled(self, encoded: FloatArray) -> BoolArray:
         """Which rows have a label: only these judge, calibrate and are counted."""

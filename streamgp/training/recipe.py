@@ -10,6 +10,7 @@ from typing import Any
 from streamgp.likelihoods import Softmax
 from streamgp.selection import FPASS, IVM, IVM2003, IVM2006, PASS, EvidenceGain, Kmeans, Random
 from streamgp.settings import ADF, EP, FITC, FitSettings, Inference, Local, Selection
+from streamgp.training.by_class import fit_by_class, learn_by_class
 from streamgp.training.calibrate import (
     calibration,
     combination,
@@ -30,7 +31,6 @@ from streamgp.training.infer.means import find_first_means
 from streamgp.training.infer.mode import find_joint_mode
 from streamgp.training.learn.active import best_start, climb_active_evidence, climb_evidence_alone
 from streamgp.training.learn.all_rows import refine_by_all_rows
-from streamgp.training.learn.by_class import learn_by_class
 from streamgp.training.learn.criterion import choose_start, learn_by_criterion
 from streamgp.training.learn.evidence import climb_starts, refine_with_centres, refine_with_inducing
 from streamgp.training.learn.joint import climb_joint_evidence
@@ -61,7 +61,9 @@ def compose(settings: FitSettings, traits: Traits) -> Recipe:
         return _jointly(choices)
     printed = PRINTED.get(type(choices.selection))
     if printed is not None and choices.is_printed:
-        return printed(choices)
+        stages = printed(choices)
+        # The papers have a model with its own parameters for each class.
+        return (fit_by_class(stages),) if choices.has_many_classes else stages
     return COMPOSE[type(choices.inference)](choices)
 
 

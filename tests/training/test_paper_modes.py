@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.multiclass import OneVsRestClassifier
 
+import streamgp
 from streamgp import StreamGPClassifier, StreamGPRegressor
 from streamgp.errors import ParameterError
 from streamgp.inference.active_evidence import evidence
@@ -136,18 +138,71 @@ def test_the_update_is_an_optimum_of_the_evidence_alone():
     assert found.value > evidence(KERNEL, Probit(), X, signs).value
 
 
-def test_one_kernel_for_each_class_is_one_model_for_each_class():
-    X, _ = rings(150)
-    y = np.digitize(np.hypot(*X.T), [0.8, 1.4])
-    binary = StreamGPClassifier(
-        100, selection=PASS.paper(n_init=20, block_rows=75, n_pass=1), kernel=KERNEL, random_state=0
-    )
-    with pytest.raises(ParameterError, match="OneVsRestClassifier"):
-        binary.fit(X, y)
-    model = OneVsRestClassifier(binary).fit(X, y)
-    kernels = {repr(part.kernel_) for part in model.estimators_}
-    assert len(kernels) == 3
+def mirror(rows):
+    return -rows[None]
+
+
+def three_rings(rows):
+    X, _ = rings(rows)
+    return X, np.digitize(np.hypot(*X.T), [0.8, 1.4])
+
+
+@pytest.mark.parametrize(
+    "selection",
+    [PASS.paper(n_init=20, block_rows=75, n_pass=1), FPASS.paper(block_rows=75, n_pass=1)],
+    ids=lambda each: type(each).__name__,
+)
+def test_every_class_is_a_model_with_its_own_parameters(selection, tmp_path):
+    X, y = three_rings(150)
+    model = literal(selection, 100 if isinstance(selection, PASS) else 25, X, y)
+    assert model.recipe_ == "each class: (select: draw -> select: exchange -> infer: ep)"
+    alone = OneVsRestClassifier(clone(model)).fit(X, y).estimators_
+    assert model.active_rows_.tolist() == [row for part in alone for row in part.active_rows_.tolist()]
+    for own, part in zip(model.kernel_, alone, strict=True):
+        np.testing.assert_allclose(own.log_parameters, part.kernel_.log_parameters, atol=1e-6)
+    expected = np.column_stack([part.predict_proba(X)[:, 1] for part in alone])
+    expected /= expected.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-6)
     assert model.score(X, y) > 0.9
+    model.save(tmp_path / "model")
+    loaded = streamgp.load(tmp_path / "model")
+    assert loaded.kernel_ == model.kernel_
+    np.testing.assert_allclose(loaded.predict_proba(X), model.predict_proba(X), atol=1e-12)
+
+
+def test_every_class_is_resumed_where_it_was_killed(tmp_path, monkeypatch):
+    X, y = three_rings(120)
+    selection = FPASS.paper(block_rows=60, n_pass=1)
+    whole = literal(selection, 20, X, y)
+    module = streamgp.training.select.exchange
+    real, calls = module.read_block, []
+
+    def interrupted(*arguments):
+        calls.append(1)
+        if len(calls) > 3:  # in the second class
+            raise KeyboardInterrupt
+        return real(*arguments)
+
+    monkeypatch.setattr(module, "read_block", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        literal(selection, 20, X, y, checkpoint=tmp_path / "fit")
+    monkeypatch.undo()
+    resumed = literal(selection, 20, X, y, checkpoint=tmp_path / "fit")
+    assert resumed.active_rows_.tolist() == whole.active_rows_.tolist()
+    np.testing.assert_array_equal(resumed.predict_proba(X), whole.predict_proba(X))
+
+
+def test_versions_are_those_of_the_active_rows_of_each_class():
+    X, y = three_rings(240)
+    mirrored = PASS.paper(n_init=20, block_rows=60, n_pass=1, virtual=mirror, p_inc_virtual=0.6)
+    model = literal(mirrored, 240, X, y, learn_hyperparameters=False)
+    plain = PASS.paper(n_init=20, block_rows=60, n_pass=1)
+    first = literal(plain, 240, X, y, learn_hyperparameters=False)
+    starts, before = ([*each.active_starts_, len(each.active_rows_)] for each in (model, first))
+    assert {tuple(pair) for pair in model.active_rows_[:, 1:]} == {(0,), (1,)}
+    for c in range(3):
+        own = set(model.active_rows_[starts[c] : starts[c + 1], 0].tolist())
+        assert own <= set(first.active_rows_[before[c] : before[c + 1]].tolist())
 
 
 def test_what_a_literal_mode_cannot_do_is_refused():

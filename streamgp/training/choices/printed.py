@@ -15,7 +15,7 @@ from streamgp.training.starts import Starts
 def printed_ivm(settings: FitSettings, traits: Traits, choices: Choices) -> Choices:
     """What the papers of the IVM leave open, and what they do not: see docs/papers/ivm.md."""
     is_first, classes = isinstance(choices.selection, IVM2003), traits.is_classification
-    _check_two_classes(f"IVM.paper{2003 if is_first else 2006}()", traits, real_too=not is_first)
+    _check_classes(f"IVM.paper{2003 if is_first else 2006}()", traits, real_too=not is_first)
     starts = Starts(
         variance=10.0 if classes else 1.0,
         variances=(1.0, 10.0, 100.0),
@@ -41,7 +41,7 @@ def printed_ivm(settings: FitSettings, traits: Traits, choices: Choices) -> Choi
 
 def printed_pass(settings: FitSettings, traits: Traits, choices: Choices) -> Choices:
     """What [PASS2012] leaves open, and what it does not: see docs/papers/passgp.md."""
-    _check_two_classes(f"{type(choices.selection).__name__}.paper()", traits)
+    _check_classes(f"{type(choices.selection).__name__}.paper()", traits)
     return replace(
         choices,
         is_printed=True,
@@ -54,12 +54,7 @@ def printed_pass(settings: FitSettings, traits: Traits, choices: Choices) -> Cho
     )
 
 
-def _check_two_classes(name: str, traits: Traits, *, real_too: bool = False) -> None:
+def _check_classes(name: str, traits: Traits, *, real_too: bool = False) -> None:
     """Refuse what a paper's algorithm has no word about."""
     if not traits.is_classification and not real_too:
         raise ParameterError(f"{name} is for two classes, but the targets are real numbers")
-    if traits.n_heads > 1:
-        raise ParameterError(
-            f"{name} is for two classes: the paper has one model, with its own kernel, for each. "
-            f"Give it to sklearn.multiclass.OneVsRestClassifier"
-        )
