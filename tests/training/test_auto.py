@@ -160,7 +160,7 @@ def test_where_a_line_is_enough_the_model_is_a_line(generator):
 def test_a_tie_is_tried_again_where_there_are_more_rows(generator, monkeypatch, rows, is_decided, sizes):
     tried, ties = [], []
 
-    def tie(options, prepared, parts, fit, errors, many_more, averages):
+    def tie(options, prepared, parts, fit, errors, many_more, averages, clock):
         assert not averages
         learners = parts[0].learners
         tried.append(len(learners.rows))
@@ -276,7 +276,7 @@ def test_several_classes_try_blocks_only_where_one_class_gains_by_them(generator
     y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)
     asked = []
 
-    def never(options, prepared, parts, fit):
+    def never(options, prepared, parts, fit, clock):
         asked.append([option.name for option in options])
         return False
 
