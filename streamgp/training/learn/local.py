@@ -110,9 +110,10 @@ def _tried(
     """Families after a short course, and the best one with a common lengthscale; fewer when time is up.
 
     Two families of middle smoothness come first: if the smoother one is better the smoothest is next, else
-    the roughest; for real targets the other one too. Of several features a Laplacian follows, whose functions
-    are like those of decision trees. One half of the sample teaches, the other one judges: lengthscales for
-    each feature fit what they are learned from, and their evidence cannot tell whether they should.
+    the roughest; for real targets the other one too. Of columns that mean different things a Laplacian
+    follows, whose functions are like those of decision trees. One half of the sample teaches, the other one
+    judges: lengthscales for each feature fit what they are learned from, and their evidence cannot tell
+    whether they should.
     """
     median = float(np.median(_rbf_of(starts.default(problem)).lengthscale))
     lessons: list[Lesson] = []
@@ -137,11 +138,10 @@ def _tried(
     trial(RBF if smoother_is_better else Matern12, starts.per_feature)
     if is_gaussian(likelihoods):
         trial(Matern12 if smoother_is_better else RBF, starts.per_feature)
-    if problem.n_features > 1:
-        trial(Laplacian, starts.per_feature)
-        if starts.per_feature:
-            best: Any = _best(tried).learned.kernel
-            trial(type(best), False)
+    if starts.per_feature and problem.n_features > 1:
+        trial(Laplacian, True)
+        best: Any = _best(tried).learned.kernel
+        trial(type(best), False)
     return tried
 
 
