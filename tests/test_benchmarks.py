@@ -52,7 +52,7 @@ SMOKE = {
     "benchmarks.papers.passgp_initial": "--synthetic --active 20 --seeds 0 1",
     "benchmarks.papers.passgp_mnist": "--synthetic --active 30",
     "benchmarks.papers.passgp_representer": "--synthetic --digits 3 --active 60",
-    "benchmarks.papers.passgp_usps": "--synthetic --rows 150 --active 30 --most-active 40 --methods pass",
+    "benchmarks.papers.passgp_usps": "--synthetic --rows 150 --active 30 --methods pass fpass-paper",
     "benchmarks.papers.reject_curve": "--synthetic --active 30",
     "benchmarks.papers.streaming_greedy": "--synthetic --active 40 --seeds 0 1",
     "benchmarks.papers.virtual_rows": "--synthetic --rows 150 --active 20 --methods ivm pass",

@@ -66,14 +66,27 @@ def _strategies() -> list[Panel]:
     return [Panel("", curves(rows, "strategy", "round", name), "round", up) for name, up in columns.items()]
 
 
+def _by_digit(name: str, **wanted: Any) -> list[Row]:
+    """A row for each digit of the rows about all ten."""
+    return [
+        {"method": row["method"], "digit": digit, "error_percent": error, "active": active}
+        for row in rows_with(name, **wanted)
+        for digit, (error, active) in enumerate(
+            zip(row["binary_error_percent"], row.get("active_by_class", row["active"]), strict=True)
+        )
+    ]
+
+
 def _digits() -> list[Panel]:
     def is_shown(row: Row) -> bool:
         return row["method"] == "full" or row.get("p_inc") == 0.6 or row["active"] == 300
 
     rows = [row for row in rows_with("passgp_figure2") if is_shown(row)]
-    if len({row["digit"] for row in rows}) < 10:
-        return []
-    by_threshold = [row for row in rows if row.get("p_inc") is not None]
+    rows = rows if len({row["digit"] for row in rows}) == 10 else []
+    rows += _by_digit(
+        "passgp_usps", fold=None, seed=0
+    )  # older lines have the sizes of all digits in "active"
+    by_threshold = [row for row in rows if row["method"].startswith("pass")]
     return [
         Panel("USPS", curves(rows, "method", "digit", "error_percent"), "digit", "error (%)"),
         Panel("", curves(by_threshold, "method", "digit", "active"), "digit", "active rows"),
@@ -81,16 +94,10 @@ def _digits() -> list[Panel]:
 
 
 def _mnist_digits() -> list[Panel]:
-    found = {}
-    for column in ("binary_error_percent", "active_by_class"):
-        rows = []
-        for row in rows_with("passgp_mnist", fold=None):
-            values = row.get(column, row["active"])  # older lines have the sizes of all digits there
-            rows += [{**row, "digit": digit, "value": value} for digit, value in enumerate(values)]
-        found[column] = curves(rows, "method", "digit", "value")
+    rows = _by_digit("passgp_mnist", fold=None)
     return [
-        Panel("MNIST", found["binary_error_percent"], "digit", "error (%)"),
-        Panel("", found["active_by_class"], "digit", "active rows"),
+        Panel("MNIST", curves(rows, "method", "digit", "error_percent"), "digit", "error (%)"),
+        Panel("", curves(rows, "method", "digit", "active"), "digit", "active rows"),
     ]
 
 

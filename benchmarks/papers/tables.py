@@ -68,6 +68,13 @@ TABLES: dict[str, Table] = {
         lambda row: row["method"].endswith("-paper"),
         (),
     ),
+    "passgp_usps": Table(
+        ("method", "p_inc", "seed"),
+        ("active", *BOTH),
+        lambda row: row["fold"] is None,
+        ("paper_error_percent", "paper_deviation"),
+        over="seed",
+    ),
     "passgp_mnist": Table(("method", "active"), BOTH, paper=("paper_svm_error_percent",)),
     "fitc_table1": Table(
         ("set", "active", "splits", "starts"), ("error", "log_loss"), lambda row: "starts" in row, SPGPC
@@ -148,6 +155,11 @@ SCRIPTS: tuple[tuple[str, str, dict[str, Any]], ...] = (  # what of a paper, whi
     ("[PASS2012] figure 2", "passgp_figure2 --digits 2 4", {}),
     ("[PASS2012] figure 3", "passgp_evidence --rows 3000 --accurate --full", {}),
     ("[PASS2012] figures 1 and 4, ten classes", "passgp_usps --methods pass fpass", {}),
+    (
+        "[PASS2012] figure 1 and ten classes, as printed",
+        "passgp_usps --methods pass-paper fpass-paper",
+        {"start": "default"},
+    ),
     ("[PASS2012] figure 5, fPASS-GP", "passgp_mnist --method fpass --active 2000", {"method": "fpass"}),
     (
         "[PASS2012] figure 5, PASS-GP",
