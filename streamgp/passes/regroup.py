@@ -241,31 +241,25 @@ def collect_groups(shared: Collect, first: int, stop: int) -> int:
 def collect_bytes(rows: int, n_features: int, itemsize: int) -> int:
     """Upper bound of the bytes that :func:`collect_groups` takes for groups of ``rows`` places in all.
 
-    Rows and halos; and of each offer, of which there are up to three for each place of a halo, run, place,
-    number, centre, margin, and its order.
+    Rows and halos; and of each offer, of which up to three for each place of a halo are held, run, place,
+    number, centre, margin, and its order. What one run offers comes on top.
     """
     return rows * (2 * (n_features * itemsize + 16) + 8 + 3 * 2 * 48)
-
-
-def _before(runs: Runs, centres: IntArray) -> IntArray:
-    """Rows of centres in earlier runs: (runs, centres)."""
-    counts = np.array([starts[centres + 1] - starts[centres] for starts in runs.each("starts")])
-    before: IntArray = np.cumsum(counts, axis=0) - counts
-    return before
 
 
 def _collect_own(shared: Collect, centres: IntArray, start: int, out: dict[str, Array]) -> None:
     """All rows of consecutive centres, but those of parts of centres that other groups have."""
     runs, size = shared.runs, len(out["numbers"])
-    before = _before(runs, centres)
-    for number, earlier in enumerate(before):
-        starts = np.array(runs.array(number, "starts")[centres[0] : centres[-1] + 2])
+    earlier = np.zeros(len(centres), np.int64)  # rows of the centres in the runs before
+    for number, all_starts in enumerate(runs.each("starts")):
+        starts = np.array(all_starts[centres[0] : centres[-1] + 2])
         counts, source = np.diff(starts), slice(int(starts[0]), int(starts[-1]))
         within = np.arange(source.start, source.stop) - np.repeat(starts[:-1], counts)
         to = shared.homes(within + np.repeat(shared.firsts[centres] + earlier, counts)) - start
         inside = (to >= 0) & (to < size)
         for name in ("features", "targets", "numbers"):
             out[name][to[inside]] = runs.array(number, name)[source][inside]
+        earlier += counts
 
 
 class _Offers(NamedTuple):
@@ -277,23 +271,34 @@ class _Offers(NamedTuple):
     centres: IntArray
     margins: FloatArray
 
+    def least(self, first: int, most: IntArray) -> _Offers:
+        """Of each centre from ``first`` on the ``most`` (centres,) of least margin, by centre.
+
+        Of equal margins the lowest numbers.
+        """
+        order = np.lexsort((self.numbers, self.margins, self.centres))
+        centres = self.centres[order] - first
+        rank = np.arange(len(order)) - np.searchsorted(centres, centres)
+        kept = order[rank < most[centres]]
+        columns: Iterator[Array] = (column[kept] for column in self)
+        return _Offers(*columns)
+
 
 def _collect_halos(
     shared: Collect, blocks: range, centres: IntArray, start: int, out: dict[str, Array]
 ) -> None:
     """The rows of least margin that were offered to a block's centre; of equal ones the lowest numbers."""
-    runs = shared.runs
-    offers = _offers(runs, centres)
-    order = np.lexsort((offers.numbers, offers.margins, offers.centres))
-    first = np.searchsorted(offers.centres[order], shared.centre_of[blocks.start : blocks.stop])
+    runs, centre_of = shared.runs, shared.centre_of[blocks.start : blocks.stop]
     starts, counts = (
         column[blocks.start : blocks.stop] for column in (shared.table.halo_starts, shared.table.halo_counts)
     )
-    chosen = order[
-        np.concatenate([np.arange(count) + begin for begin, count in zip(first, counts, strict=True)])
-    ]
-    to = np.concatenate(
-        [np.arange(count) + begin for begin, count in zip(starts - start, counts, strict=True)]
+    most = np.zeros(len(centres), np.int64)
+    np.maximum.at(most, centre_of - centres[0], counts)
+    offers = _offers(runs, centres, most)
+    first = np.searchsorted(offers.centres, centre_of)
+    chosen, to = (
+        np.concatenate([np.arange(count) + begin for begin, count in zip(begins, counts, strict=True)])
+        for begins in (first, starts - start)
     )
     for number in np.unique(offers.runs[chosen]).tolist():
         inside = np.flatnonzero(offers.runs[chosen] == number)
@@ -303,9 +308,13 @@ def _collect_halos(
     out["halo_homes"][to] = _homes(shared, offers.runs[chosen], offers.places[chosen])
 
 
-def _offers(runs: Runs, centres: IntArray) -> _Offers:
-    """What all runs offer to consecutive centres."""
-    parts = []
+def _offers(runs: Runs, centres: IntArray, most: IntArray) -> _Offers:
+    """What all runs offer to consecutive centres, of each the ``most`` (centres,) of least margin.
+
+    Others are dropped on the way: a centre may be offered far more rows than it takes.
+    """
+    nothing, room = np.zeros(0, np.int64), int(most.sum())
+    held = _Offers(nothing, nothing, nothing, nothing, np.zeros(0))
     for number, all_starts in enumerate(runs.each("offer_starts")):
         starts = np.array(all_starts[centres[0] : centres[-1] + 2])
         source = slice(int(starts[0]), int(starts[-1]))
@@ -313,17 +322,25 @@ def _offers(runs: Runs, centres: IntArray) -> _Offers:
         numbers = runs.array(number, "numbers")[places]
         margins = np.array(runs.array(number, "margins")[source])
         to = np.repeat(centres, np.diff(starts))
-        parts.append((np.full(len(places), number), places, numbers, to, margins))
-    return _Offers(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+        part = _Offers(np.full(len(places), number), places, numbers, to, margins)
+        held = _Offers(*(np.concatenate(pair) for pair in zip(held, part, strict=True)))
+        if len(held.numbers) > 2 * room:
+            held = held.least(int(centres[0]), most)
+    return held.least(int(centres[0]), most)
 
 
 def _homes(shared: Collect, numbers: IntArray, places: IntArray) -> IntArray:
     """Where rows, given by run and place there, lie among the blocks' own rows."""
     centres, within = np.empty_like(places), np.empty_like(places)
-    for number in np.unique(numbers).tolist():
-        inside, starts = numbers == number, shared.runs.array(number, "starts")
-        centres[inside] = np.searchsorted(starts, places[inside], side="right") - 1
-        within[inside] = places[inside] - starts[centres[inside]]
+    by_run = np.argsort(numbers, kind="stable")
+    ends = np.searchsorted(numbers[by_run], np.arange(1, shared.runs.n_runs))
+    rows_of = np.split(by_run, ends)
+    for rows, starts in zip(rows_of, shared.runs.each("starts"), strict=True):
+        centres[rows] = np.searchsorted(starts, places[rows], side="right") - 1
+        within[rows] = places[rows] - starts[centres[rows]]
     present, column = np.unique(centres, return_inverse=True)
-    before = _before(shared.runs, present) if len(present) else np.zeros((shared.runs.n_runs, 0), np.int64)
-    return shared.homes(shared.firsts[centres] + before[numbers, column] + within)
+    earlier = np.zeros(len(present), np.int64)
+    for rows, starts in zip(rows_of, shared.runs.each("starts"), strict=True):
+        within[rows] += earlier[column[rows]]
+        earlier += starts[present + 1] - starts[present]
+    return shared.homes(shared.firsts[centres] + within)
