@@ -105,10 +105,13 @@ def bare_reading(rows: StoredRows, repeats: int) -> ReadingTime:
     return ReadingTime(wall, (time.process_time() - cpu_before) / (repeats + 1))
 
 
-def limit_seconds(rows: StoredRows, active: int, reading: ReadingTime, rates: Rates) -> float:
-    """The limit of a pass of marginals, see the head of this module."""
+def limit_seconds(
+    rows: StoredRows, active: int, reading: ReadingTime, rates: Rates, *, triangle: bool = False
+) -> float:
+    """The limit of a pass of marginals, see above; ``triangle``: with d² flops, not 2 d²."""
     n, p, d = rows.n_rows, rows.n_features, active
-    arithmetic = n * ((2 * p * d + 2 * d * d) / rates.flops + d / rates.exps)
+    squares = (1 if triangle else 2) * d * d
+    arithmetic = n * ((2 * p * d + squares) / rates.flops + d / rates.exps)
     wait = max(0.0, reading.wall - reading.cpu / CORES)
     return max(wait, reading.cpu / CORES + arithmetic)
 

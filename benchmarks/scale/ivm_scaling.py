@@ -12,6 +12,8 @@ The share of BLAS is the time that the fit's matrix products alone would take at
 same process, over the fit's time. Counted are, in the precision of passes and on all cores, for every pass
 over the rows with a active rows n (2 p a + a²) flops, and for every stage of selection that brings |J|
 candidates to b active rows |J| (2 p b + b²) flops; learning and calibration are left out.
+``refreshes``: of each pass that finds candidates the active rows, its seconds, and the share of them that
+bare reading, those flops and n a exponentials would take alone (a², not 2 a²: the factor is a triangle).
 """
 
 import shutil
@@ -29,6 +31,8 @@ from streamgp import StreamGPClassifier
 from streamgp.data import open_rows, synthetic
 from streamgp.passes.progress import Progress
 
+LABELS = (0, 1)
+"""Numbers: what reading strings takes would be a part of every pass, and of its limit."""
 REFRESH = "candidates at"
 """How the label of a pass begins that finds candidates."""
 
@@ -59,7 +63,7 @@ def refreshes(passes: Passes, store: Path) -> Row:
     if not found:
         return {"refreshes": [], "refresh_share": None}
     reading, rates = bare_reading(rows, 1), Rates(gemm_rate(np.float32), exp_rate())
-    limits = {active: limit_seconds(rows, active, reading, rates) for active in found}
+    limits = {active: limit_seconds(rows, active, reading, rates, triangle=True) for active in found}
     return {
         "refreshes": [
             [active, round(seconds, 2), round(limits[active] / seconds, 3)]
@@ -95,6 +99,7 @@ def fit_row(stores: Stores, n_active: int, options: Options) -> Row:
     row = measured(model, stores)
     return {
         **row,
+        "active": int(row["active"]),
         "memory_budget": options.memory_budget,
         "blas_share": round(blas_seconds(model, row["rows"]) / row["seconds"], 3),
         **refreshes(passes, stores.train),
@@ -121,10 +126,10 @@ def rows(options: Options) -> Rows:
     found = []
     with tempfile.TemporaryDirectory(prefix="streamgp-bench-", dir=options.folder) as folder:
         test = Path(folder) / "test.zarr"
-        synthetic.write_store(test, options.test_rows, options.features, seed=1)
+        synthetic.write_store(test, options.test_rows, options.features, seed=1, labels=LABELS)
         for n_rows in sorted(options.rows):
             train = Path(folder) / f"{n_rows}.zarr"
-            synthetic.write_store(train, n_rows, options.features)
+            synthetic.write_store(train, n_rows, options.features, labels=LABELS)
             # All sizes of d at the largest n only; n is varied at the largest d.
             sizes = sorted(options.active) if n_rows == max(options.rows) else [max(options.active)]
             for n_active in sizes:

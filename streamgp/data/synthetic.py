@@ -30,8 +30,9 @@ def write_store(
     n_features: int = 8,
     seed: int = 0,
     chunk_rows: int = CHUNK_ROWS,
+    labels: tuple[Any, Any] = ("no", "yes"),
 ) -> None:
-    """Write a Zarr group with ``X`` (float32) and ``y`` (labels "no", "yes"), one chunk at a time.
+    """Write a Zarr group with ``X`` (float32) and ``y`` (two labels, of strings or int8), a chunk at a time.
 
     The columns have different units, as real ones do. Every chunk has its own random stream.
     """
@@ -40,14 +41,15 @@ def write_store(
     features = group.create_array(
         "X", shape=(n_rows, n_features), chunks=(chunk, n_features), dtype="float32"
     )
-    labels = group.create_array("y", shape=(n_rows,), chunks=(chunk,), dtype=str)
+    dtype = str if isinstance(labels[0], str) else np.int8
+    targets = group.create_array("y", shape=(n_rows,), chunks=(chunk,), dtype=dtype)
     units = _units(n_features)
     for number, start in enumerate(range(0, n_rows, chunk)):
         generator = np.random.default_rng([seed, number])
         block = generator.standard_normal((min(chunk, n_rows - start), n_features))
         positive = generator.random(len(block)) < true_probability(block)
         features[start : start + chunk] = (block + SHIFT) * units
-        labels[start : start + chunk] = np.where(positive, "yes", "no")
+        targets[start : start + chunk] = np.where(positive, labels[1], labels[0])
     group.attrs[COMPLETE] = True
 
 

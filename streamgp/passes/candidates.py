@@ -72,7 +72,8 @@ class PickRows(Visitor[list[Pool]]):
             assert block.marginals is not None
             scores = self.scores(rows, block.targets, block.marginals)
         pool = Pool(rows, block.stored, block.targets, self.keys(rows), scores)
-        eligible = np.flatnonzero(~is_among(rows, self.excluded))
+        hopeful = self._hopeful(pool)
+        eligible = hopeful[~is_among(rows[hopeful], self.excluded)]
         return [gather([pool], eligible[self._keep([pool.without_features().take(eligible)])])]
 
     def merge(self, earlier: list[Pool], later: list[Pool]) -> list[Pool]:
@@ -90,6 +91,18 @@ class PickRows(Visitor[list[Pool]]):
     def pooled(self, total: list[Pool]) -> Pool:
         """The rows worth keeping of several pools, as one."""
         return gather(total, np.flatnonzero(self._keep(total)))
+
+    def _hopeful(self, pool: Pool) -> IntArray:
+        """Places of rows that may be worth keeping, by the bounds alone."""
+        if self.scores is not None and self.score_bounds is None:
+            return np.arange(len(pool.rows))
+        hopeful = pool.keys < np.max(self.key_bounds, initial=0.0)
+        if self.always.size:
+            hopeful |= is_among(pool.rows, self.always)
+        if self.score_bounds is not None:
+            for head, bound in enumerate(self.score_bounds):
+                hopeful |= pool.scores[:, head] >= bound
+        return np.flatnonzero(hopeful)
 
     def _keep(self, pools: list[Pool]) -> BoolArray:
         """Which of the pools' rows, counted through, are worth keeping."""

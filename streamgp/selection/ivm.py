@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,8 @@ import numpy as np
 from streamgp.arrays import FloatArray, IntArray
 from streamgp.data.targets import Targets, head_targets
 from streamgp.errors import ParameterError
-from streamgp.likelihoods import Likelihood
+from streamgp.likelihoods import Likelihood, Probit
+from streamgp.numerics.scores import ENTROPY_REDUCTION, INFORMATION_GAIN, probit_scores, score_limits
 from streamgp.posterior import Marginals
 from streamgp.selection.scores import SCORES, Score, entropy_reduction, information_gain
 from streamgp.selection.virtual import as_virtual
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from streamgp.selection.printed import IVM2003, IVM2006
 
 HOT_ROWS = 1024
+_COMPILED: dict[Score, int] = {information_gain: INFORMATION_GAIN, entropy_reduction: ENTROPY_REDUCTION}
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,12 @@ class HeadScores:
     targets: Targets
     likelihoods: tuple[Likelihood, ...]
     weights: Callable[[IntArray, FloatArray], FloatArray] | None = None  # of rows and their encoded targets
+    limits: FloatArray | None = None
+
+    def above(self, floor: float) -> HeadScores:
+        """The same, but −inf may stand for a score below the floor: most rows cost next to nothing then."""
+        kind = _COMPILED[self.selection.score_function(Probit())]
+        return replace(self, limits=score_limits(kind, floor))
 
     def __call__(self, rows: IntArray, encoded: FloatArray, marginals: Marginals) -> FloatArray:
         """Shapes: rows, encoded (c,), marginals (c, heads) → (c, heads)."""
@@ -141,11 +149,26 @@ class HeadScores:
         scores = np.empty_like(marginals.mean)
         weights = None if self.weights is None else self.weights(rows, encoded)
         for head, likelihood in enumerate(self.likelihoods):
+            targets = head_targets(self.targets, encoded, head)
+            mean = np.ascontiguousarray(marginals.mean[:, head])
+            variance = np.ascontiguousarray(marginals.variance[:, head])
+            if weights is None and type(likelihood) is Probit:
+                scores[:, head] = self._of_probit(likelihood, targets, mean, variance)
+                continue
             scores[:, head], _, _ = self.selection.candidate_scores(
-                likelihood,
-                head_targets(self.targets, encoded, head),
-                np.ascontiguousarray(marginals.mean[:, head]),
-                np.ascontiguousarray(marginals.variance[:, head]),
-                weights,
+                likelihood, targets, mean, variance, weights
             )
+        return scores
+
+    def _of_probit(
+        self, likelihood: Probit, targets: FloatArray, mean: FloatArray, variance: FloatArray
+    ) -> FloatArray:
+        """The same scores in one compiled loop."""
+        limits, kind = self.limits, _COMPILED[self.selection.score_function(likelihood)]
+        if limits is None:
+            limits = score_limits(kind, -np.inf)
+        scores = np.empty(len(mean))
+        targets = np.ascontiguousarray(targets, np.float64)
+        least = self.selection.least_precision
+        probit_scores(kind, likelihood.bias, least, limits, targets, mean, variance, scores)
         return scores

@@ -22,8 +22,10 @@ from streamgp.inference import Sites, head_from_sites
 from streamgp.kernels import RBF
 from streamgp.passes import Block, CollectMarginals, PassSettings, Reading, Visitor, run, run_pass
 from streamgp.passes.blas import single_threaded_blas
+from streamgp.passes.candidates import PickRows
 from streamgp.passes.marginals import concatenate
-from streamgp.posterior import Snapshot
+from streamgp.posterior import Marginals, Snapshot
+from streamgp.selection import RowKeys
 from tests.reference import gp_dense
 
 
@@ -282,3 +284,34 @@ def test_while_another_thread_imports_distributed_there_is_no_client(monkeypatch
     """Modules are in the table of modules before they have their names."""
     monkeypatch.setitem(sys.modules, "distributed", ModuleType("distributed"))
     assert run.find_client(None) is None
+
+
+@pytest.mark.parametrize("excluded", [[], [3, 70, 199]])
+def test_score_bounds_change_nothing_but_what_is_held(generator, excluded):
+    X, scores = generator.standard_normal((200, 2)), generator.standard_normal((200, 2))
+    y = generator.integers(0, 2, 200).astype(float)
+
+    def picked(bounds):
+        visitor = PickRows(
+            RowKeys(1),
+            np.array([5, 9]),
+            np.array([0.2, 0.4]),
+            excluded=np.array(excluded, np.int64),
+            always=np.array([3, 4]),
+            scores=lambda rows, targets, marginals: scores[rows],
+            per_head=20,
+            score_bounds=bounds,
+        )
+        none = Marginals(scores, scores)
+        parts = [
+            visitor.visit(Block(i, X[i : i + 50], X[i : i + 50], y[i : i + 50], none))
+            for i in range(0, 200, 50)
+        ]
+        total = parts[0]
+        for part in parts[1:]:
+            total = visitor.merge(total, part)
+        return visitor.pooled(total)
+
+    surely = np.sort(np.delete(scores, excluded, axis=0), axis=0)[-25]
+    for one, other in zip(picked(None), picked(surely), strict=True):
+        np.testing.assert_array_equal(one, other)

@@ -235,6 +235,9 @@ def _refreshed(problem: Problem, selection: IVM, draft: Draft, target: Target) -
         None if problem.weights.are_even else problem.weights.of_rows,
     )
     per_head = retained + draft.n_active
+    bounds = _score_bounds(problem, target.snapshot, scores, per_head / selection.refresh)
+    if bounds is not None:
+        scores = scores.above(float(bounds.min()))  # one floor: a group compares scores of its heads
     visitor = PickRows(
         problem.row_keys(draft.step),
         quotas,
@@ -243,7 +246,7 @@ def _refreshed(problem: Problem, selection: IVM, draft: Draft, target: Target) -
         excluded=problem.excluded,
         scores=scores,
         per_head=per_head,
-        score_bounds=_score_bounds(problem, target.snapshot, scores, per_head / selection.refresh),
+        score_bounds=bounds,
     )
     spans = _next_spans(list(problem.prepared.rows.spans()), selection.refresh, draft.step)
     label = f"candidates at {draft.n_active}"
