@@ -83,11 +83,6 @@ def _classes(settings: FitSettings) -> Rules:
             "multiclass='per_class' or 'shared', not 'joint'",
         ),
         (
-            multiway and getattr(selection, "virtual", None) is not None,
-            "virtual=...",
-            "another multiclass than 'joint'",
-        ),
-        (
             is_joint and not multiway and isinstance(selection, IVM | PASS | FPASS),
             "multiclass='joint'",
             "selection='kmeans', 'random' or 'gain': "

@@ -136,8 +136,11 @@ AFTER_INDUCING: dict[str, Compose] = {"evidence": _refine, "passes": _refine_by_
 def _grow(choices: Choices) -> Recipe:
     # With inference over all rows the sites of this selection are not the model's: no use in watching.
     watching = None if choices.inference.sees_all_rows else Watching(choices.inference.calibrate)
-    selection = choices.selection
-    chosen = grow_actives(selection, watching)
+    return _chosen_again(choices.selection, grow_actives(choices.selection, watching))
+
+
+def _chosen_again(selection: IVM, chosen: Stage) -> Recipe:
+    """A selection and, where it has transformations, the same once more from what it has chosen."""
     if selection.virtual is None:
         return (chosen,)
     first = chosen if selection.n_first is None else of_fewer(chosen, selection.n_first)
@@ -281,7 +284,8 @@ def _multiway(choices: Choices) -> Recipe:
     learned = BEFORE_MULTIWAY.get(choices.learning, _nothing)(choices)
     if choices.kernel_by_class and learned:
         learned = (learn_by_class(learned),)
-    return *learned, select_multiway(choices.selection, choices.multiway)
+    chosen = select_multiway(choices.selection, choices.multiway)
+    return *learned, *_chosen_again(choices.selection, chosen)
 
 
 def _propagate(choices: Choices) -> Recipe:

@@ -157,6 +157,30 @@ def test_several_classes_and_a_function_of_the_users(make_store):
     np.testing.assert_array_equal(model.active_rows_, in_one_piece.active_rows_)
 
 
+def test_the_multiway_ivm_chooses_among_versions_of_all_classes(make_store):
+    X, y = bars(100, seed=1)
+    y = y + 2 * (X.reshape(-1, SIDE, SIDE)[:, 0].mean(axis=1) > 0)
+    settings = {"learn_hyperparameters": False, "multiclass": "joint", "random_state": 0}
+    settings["kernel"] = RBF(10.0, 8.0)
+    model = StreamGPClassifier(20, selection=SHIFTED, **settings).fit(X, y)
+    assert model.recipe_ == "select: multi-way ivm -> select: virtual"
+    rows, version = model.active_rows_.T
+    assert len(rows) == 80
+    assert np.unique(version).size > 1
+    made = np.concatenate([X[None], translate(shape=(SIDE, SIDE))(X)])
+    expected = model.model_.standardizer.apply(made[version, rows], np.float64)
+    np.testing.assert_allclose(model.model_.snapshot.active_inputs, expected, atol=1e-6)
+    streamed = StreamGPClassifier(20, selection=SHIFTED, **settings)
+    streamed.fit_stream(make_store(X, y, chunk_rows=30))
+    np.testing.assert_array_equal(streamed.active_rows_, model.active_rows_)
+    fewer = replace(SHIFTED, n_first=8)
+    assert len(StreamGPClassifier(20, selection=fewer, **settings).fit(X, y).active_rows_) == 80
+    settings["kernel"] = [RBF(10.0, 8.0), *[RBF(9.0, 8.0)] * 3]
+    each = StreamGPClassifier(20, selection=SHIFTED, **settings).fit(X, y)
+    assert len(each.kernel_) == 4
+    assert each.active_rows_.shape == (80, 2)
+
+
 def test_virtual_inducing_inputs_and_real_targets():
     X, y = bars(300)
     model = StreamGPClassifier(
