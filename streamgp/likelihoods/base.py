@@ -177,9 +177,16 @@ class Likelihood(Parametric):
         """Log density, or log probability, of each target under its own marginal: log Z, (c,)."""
         return self.of_labels.tilted_moments(targets, latent_mean, latent_variance).log_z
 
-    def mass_below(self, deviations: FloatArray) -> FloatArray:
-        """Share of a real target's predictive distribution below its mean plus so many deviations, (c,)."""
-        return np.asarray(ndtr(deviations))
+    def mass_below(
+        self, targets: npt.ArrayLike, latent_mean: npt.ArrayLike, latent_variance: npt.ArrayLike
+    ) -> FloatArray:
+        """Share of each row's predictive distribution below a real target, (c,).
+
+        That of the normal with the predictive mean and variance, where a likelihood knows no better.
+        """
+        target, mean, variance = as_rows(targets, latent_mean, latent_variance)
+        deviations = np.sqrt(self.predictive_variance(mean, variance))
+        return np.asarray(ndtr((target - self.predictive_mean(mean, variance)) / deviations))
 
     def positive_probability(self, latent_mean: npt.ArrayLike, latent_variance: npt.ArrayLike) -> FloatArray:
         """P(y = +1) of each row, (c,); only for likelihoods of two classes."""

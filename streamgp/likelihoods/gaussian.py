@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import stdtr
 
 from streamgp.arrays import FloatArray
 from streamgp.errors import ParameterError
@@ -26,9 +25,9 @@ NOISE = Parameter("noise", positive=True, lower=math.log(1e-8), upper=math.log(1
 class Gaussian(Likelihood):
     """p(y|f) = N(y; f, noise), noise a variance.
 
-    ``degrees``: where rows that were left out show longer tails than a normal has, predictions are told by
-    Student's density of the same variance, with so many degrees of freedom (more than 2). Inference stays
-    that of normal noise.
+    ``degrees``: where rows that were left out show longer tails than a normal has, noise is told by
+    Student's density of the same variance, with so many degrees of freedom (more than 2), in densities and
+    intervals alike; doubt about the function stays normal, and inference that of normal noise.
 
     Examples
     --------
@@ -115,14 +114,13 @@ class Gaussian(Likelihood):
             return super().log_predictive_density(targets, latent_mean, latent_variance)
         return self._tails(self.degrees).log_predictive_density(targets, latent_mean, latent_variance)
 
-    def mass_below(self, deviations: FloatArray) -> FloatArray:
-        """The normal's, or that of Student's distribution of as many degrees and the same variance, (c,).
-
-        Doubt about the function, which is normal, is counted as if it had the tails of the noise.
-        """
+    def mass_below(
+        self, targets: npt.ArrayLike, latent_mean: npt.ArrayLike, latent_variance: npt.ArrayLike
+    ) -> FloatArray:
+        """Distribution function of the density that :meth:`log_predictive_density` tells, (c,)."""
         if self.degrees is None:
-            return super().mass_below(deviations)
-        return np.asarray(stdtr(self.degrees, deviations * math.sqrt(self.degrees / (self.degrees - 2.0))))
+            return super().mass_below(targets, latent_mean, latent_variance)
+        return self._tails(self.degrees).mass_below(targets, latent_mean, latent_variance)
 
     def _tails(self, degrees: float) -> StudentT:
         """Student's noise of the same variance."""

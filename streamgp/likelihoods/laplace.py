@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import log_ndtr, ndtr
 
 from streamgp.arrays import FloatArray
 from streamgp.likelihoods.base import as_rows
@@ -73,6 +74,19 @@ class Laplace(IntegratedLikelihood):
     def predictive_variance(self, latent_mean: npt.ArrayLike, latent_variance: npt.ArrayLike) -> FloatArray:
         """Latent variance plus 2 scale², (c,)."""
         return np.maximum(as_rows(latent_mean, latent_variance)[1], 0.0) + 2.0 * self.scale**2
+
+    def mass_below(
+        self, targets: npt.ArrayLike, latent_mean: npt.ArrayLike, latent_variance: npt.ArrayLike
+    ) -> FloatArray:
+        """Distribution function of noise and function together, (c,).
+
+        Φ(z) + ½ e^{q²/2} (e^{qz} Φ(−z − q) − e^{−qz} Φ(z − q)),  z = (y − h)/√a,  q = √a/scale
+        """
+        target, mean, variance = as_rows(targets, latent_mean, latent_variance)
+        root = np.sqrt(np.maximum(variance, np.finfo(np.float64).tiny))
+        z, q = (target - mean) / root, root / self.scale
+        left, right = (np.exp(0.5 * q**2 + sign * q * z + log_ndtr(-sign * z - q)) for sign in (1.0, -1.0))
+        return np.asarray(ndtr(z) + 0.5 * (left - right))
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for :func:`streamgp.likelihoods.likelihood_from_json`."""

@@ -14,7 +14,7 @@ from streamgp.arrays import FloatArray
 from streamgp.likelihoods.base import as_rows
 from streamgp.likelihoods.integrated import IntegratedLikelihood
 from streamgp.likelihoods.parameters import SCALE, Parameter, checked_number
-from streamgp.numerics.scale_mixture import STUDENT, mixture_sweep
+from streamgp.numerics.scale_mixture import STUDENT, mixture_sweep, student_mass
 
 LEAST_DEGREES, MOST_DEGREES = 2.1, 100.0
 """Degrees of freedom that learning may reach: with two or fewer there is no variance."""
@@ -91,6 +91,13 @@ class StudentT(IntegratedLikelihood):
         """Latent variance plus scale² ν/(ν − 2), (c,); infinite for two degrees of freedom or fewer."""
         noise = self.scale**2 * self.degrees / (self.degrees - 2.0) if self.degrees > 2.0 else math.inf
         return np.maximum(as_rows(latent_mean, latent_variance)[1], 0.0) + noise
+
+    def mass_below(
+        self, targets: npt.ArrayLike, latent_mean: npt.ArrayLike, latent_variance: npt.ArrayLike
+    ) -> FloatArray:
+        """Distribution function of noise and function together, (c,); see :func:`student_mass`."""
+        target, mean, variance = as_rows(targets, latent_mean, latent_variance)
+        return student_mass(self.scale, self.degrees, target - mean, variance)
 
     def to_json(self) -> dict[str, Any]:
         """Plain values for :func:`streamgp.likelihoods.likelihood_from_json`."""

@@ -158,10 +158,10 @@ class RealPredictive:
         )
 
     def mass_below(self, encoded: FloatArray, marginals: Marginals) -> FloatArray:
-        """Distribution function at encoded targets, (c,)."""
-        mean, variance = self.predict(marginals)
-        residual = self.targets.shift + self.targets.scale * encoded - mean
-        return self.likelihood.mass_below(residual / np.sqrt(variance))
+        """Distribution function at encoded targets, (c,): that of :meth:`log_density`."""
+        mean, variance = marginals
+        assert variance is not None
+        return self.likelihood.mass_below(encoded, mean[:, 0], variance[:, 0])
 
     def log_density(self, encoded: FloatArray, marginals: Marginals) -> FloatArray:
         """Log density of encoded targets, in the target's own units."""

@@ -11,6 +11,7 @@ from scipy.special import gammaln
 
 from streamgp.errors import ParameterError
 from streamgp.likelihoods import Gaussian, Laplace, Ordinal, Poisson, StudentT, likelihood_from_json
+from tests.reference.likelihoods_dense import mass_below_dense
 
 ORDINAL = Ordinal(4, thresholds=(-1.0, 0.2, 1.7))
 ALL = [StudentT(0.3, 4.0), StudentT(0.05, 2.5), StudentT(1.0, 60.0), Laplace(0.3), Poisson(0.7), ORDINAL]
@@ -195,10 +196,42 @@ def test_normal_noise_may_be_told_by_a_density_of_the_same_variance_and_longer_t
     np.testing.assert_array_equal(
         longer.predictive_variance(means, variances), plain.predictive_variance(means, variances)
     )
-    deviations = np.array([-3.0, 0.0, 1.0])
-    np.testing.assert_allclose(longer.mass_below(deviations), stats.t.cdf(np.sqrt(3.0) * deviations, 3.0))
-    np.testing.assert_allclose(plain.mass_below(deviations), stats.norm.cdf(deviations))
     assert likelihood_from_json(longer.to_json()) == longer
     assert "degrees" not in plain.to_json()
     with pytest.raises(ParameterError, match="more than 2 degrees"):
         Gaussian(0.1, degrees=2.0)
+
+
+@pytest.mark.parametrize(
+    "likelihood",
+    [
+        Gaussian(0.3),
+        Gaussian(0.3, degrees=3.0),
+        Gaussian(0.01, degrees=2.1),
+        StudentT(0.3, 4.0),
+        StudentT(1.0, 60.0),
+        Laplace(0.3),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("variance", [1e-6, 0.04, 3.0])
+def test_mass_is_the_integral_of_the_density(likelihood, variance):
+    targets, mean = np.array([-4.0, -0.3, 0.5, 0.7, 2.5, 9.0]), 0.5
+    found = likelihood.mass_below(targets, mean, variance)
+
+    def density(y):
+        return likelihood.log_predictive_density([y], [mean], [variance])[0]
+
+    deviation = np.sqrt(variance + getattr(likelihood, "noise", 0.1))
+    wanted = [mass_below_dense(density, target, mean, deviation) for target in targets]
+    np.testing.assert_allclose(found, wanted, rtol=1e-6, atol=1e-7)
+    assert found[2] == pytest.approx(0.5)
+
+
+def test_mass_of_wide_tails_is_that_of_the_book():
+    targets = np.array([-1e6, -30.0, -1.0, 0.0, 2.0, 50.0])
+    for degrees in (0.5, 1.0, 2.1, 8.0, 100.0):
+        found = StudentT(0.3, degrees).mass_below(targets, 0.0, 0.0)
+        np.testing.assert_allclose(found, stats.t.cdf(targets / 0.3, degrees), rtol=1e-9, atol=1e-15)
+    found = Laplace(0.3).mass_below(targets, 0.0, 0.0)
+    np.testing.assert_allclose(found, stats.laplace.cdf(targets, scale=0.3), atol=1e-12)
