@@ -11,6 +11,7 @@ from numpy.typing import DTypeLike
 
 from streamgp.arrays import Array, FloatArray
 from streamgp.errors import ParameterError
+from streamgp.numerics.shifts import can_shift, shift_and_scale
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,9 @@ class Standardizer:
         """Standardised rows, C-contiguous, in the pass's type."""
         if out is None:
             out = np.empty(features.shape, dtype)
+        if self.bend is None and can_shift(features) and can_shift(out):
+            shift_and_scale(features, self.shift, self.scale, out)
+            return out
         size = _tile_rows(features.shape[1])
         for start in range(0, len(features), size):
             tile = slice(start, start + size)

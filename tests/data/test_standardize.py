@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from streamgp.data.standardize import Bend, choose_standardizer
+from streamgp.data.standardize import Bend, Standardizer, choose_standardizer
 from streamgp.errors import ParameterError
 
 
@@ -67,3 +67,17 @@ def test_bent_columns_are_drawn_in_and_others_as_before(generator):
     assert np.max(np.abs(Z[:, 1])) < np.max(np.abs(plain.apply(X, np.float64)[:, 1]))
     np.testing.assert_allclose(standardizer.undone(Z), X, rtol=1e-9, atol=1e-9)
     assert Bend.of(json.loads(json.dumps(bend.record()))) == bend
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int16", "int64", "float16", "float32", "float64", ">f4"])
+@pytest.mark.parametrize("out", [np.float32, np.float64])
+def test_every_type_has_the_same_bits_as_the_formula(generator, dtype, out):
+    X = (generator.standard_normal((301, 7)) * 50).astype(dtype)
+    found = Standardizer(generator.standard_normal(7), generator.random(7) + 0.1)
+    wanted = ((X.astype(np.float64) - found.shift) / found.scale).astype(out)
+    np.testing.assert_array_equal(found.apply(X, out), wanted)
+    X.flags.writeable = False
+    room = np.empty((400, 7), out)
+    found.apply(X[::2], out, out=room[:151])
+    np.testing.assert_array_equal(room[:151], wanted[::2])
+    np.testing.assert_array_equal(found.apply(X[:0], out), wanted[:0])
