@@ -60,6 +60,7 @@ def _by_class(name: str, inner: Recipe, *, keeps_actives: bool) -> Stage:
                 actives=_with(draft.actives, head, part.actives[0]),
                 calibrations=_with(draft.calibrations, head, part.calibrations[0]),
             )
+            told |= {"n_active": draft.sizes}
         told |= {"class": head, "inner": stage.name}
         if following is not None:
             return draft, replace(own, own=following), told

@@ -27,9 +27,14 @@ def log_evidence(entry: Mapping[str, Any]) -> float | None:
 
 
 def final_evidence(history: Sequence[Mapping[str, Any]]) -> float | None:
-    """Log evidence of the inference that a fit ended with; None where that has none, as a mode."""
-    inferred = [entry for entry in history if entry["stage"].startswith("infer:")]
-    return log_evidence(inferred[-1]) if inferred else None
+    """Log evidence of the inference that a fit ended with; None where that has none, as a mode.
+
+    Where stages ran for one class after the other, the sum of what each ended with.
+    """
+    inferred = (entry for entry in history if entry.get("inner", entry["stage"]).startswith("infer:"))
+    last = {entry.get("class"): log_evidence(entry) for entry in inferred}
+    found = [value for value in last.values() if value is not None]
+    return sum(found) if found and len(found) == len(last) else None
 
 
 def n_active(entry: Mapping[str, Any]) -> int | None:

@@ -160,6 +160,8 @@ def test_every_class_is_a_model_with_its_own_parameters(selection, tmp_path):
     assert model.active_rows_.tolist() == [row for part in alone for row in part.active_rows_.tolist()]
     for own, part in zip(model.kernel_, alone, strict=True):
         np.testing.assert_allclose(own.log_parameters, part.kernel_.log_parameters, atol=1e-6)
+    assert model.log_evidence_ == pytest.approx(sum(part.log_evidence_ for part in alone), abs=1e-6)
+    assert model.history_[-1]["n_active"] == [len(part.active_rows_) for part in alone]
     expected = np.column_stack([part.predict_proba(X)[:, 1] for part in alone])
     expected /= expected.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(model.predict_proba(X), expected, atol=1e-6)
