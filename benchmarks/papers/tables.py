@@ -26,6 +26,8 @@ class Table(NamedTuple):
     paper: tuple[str, ...] | None = None
     over: str | None = None
     """The key over whose values rows are averaged too."""
+    merged: bool = False
+    """Whether a row keeps what it does not say from the row before of that name: curves come one by one."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -38,6 +40,12 @@ BOTH = ("error_percent", "log_loss")
 SPGPC = ("paper_spgpc_error", "paper_spgpc_log_loss", "paper_gpc_error", "paper_ivm_error")
 TABLES: dict[str, Table] = {
     "ivm2003_table1": Table(("digit", "mode", "active"), ("error_percent", "svm_error_percent")),
+    "reject_curve": Table(
+        ("digit", "features", "rejected"),
+        ("error_percent", "svm_error_percent"),
+        lambda row: row.get("features") == 169 and row.get("rejected") in (0.0, 0.01, 0.02, 0.05, 0.1, 0.2),
+        (),
+    ),
     "ivm2006_table1": Table(
         ("digit", "mode", "active"),
         BOTH,
@@ -62,10 +70,13 @@ TABLES: dict[str, Table] = {
     "passgp_figure2": Table(
         ("digit", "method", "p_inc", "seeds", "active"), ("error_percent", "deviation"), paper=()
     ),
+    "passgp_evidence": Table(
+        ("digit", "rows", "p_inc", "seed"), ("active", "z_active", "z_app", "z_acc", "z_full"), paper=()
+    ),
     "passgp_ijcnn": Table(
-        ("gamma", "bias", "method", "active", "seeds"),
-        ("error_percent", "deviation", "log_loss"),
-        lambda row: row["method"].endswith("-paper"),
+        ("gamma", "bias", "method", "active"),
+        ("seeds", "error_percent", "deviation", "log_loss"),
+        lambda row: row["learned"] is False and not row["validated"],
         (),
     ),
     "passgp_usps": Table(
@@ -79,6 +90,7 @@ TABLES: dict[str, Table] = {
     "fitc_table1": Table(
         ("set", "active", "splits", "starts"), ("error", "log_loss"), lambda row: "starts" in row, SPGPC
     ),
+    "fitc_xor": Table(("rows", "draws"), ("ivm", "fitc_on_ivm", "fitc"), paper=(), merged=True),
     "fitc_usps4": Table(("recipe", "active"), BOTH, lambda row: "recipe" in row),
     "local_blocks": Table(
         ("set", "method", "rows", "block_rows", "active", "seed"),
@@ -105,7 +117,10 @@ def write_tables() -> list[str]:
     lines = []
     for name, table in TABLES.items():
         rows = [renamed(row) for row in recorded(name) if table.shown(row)]
-        last = {tuple(row.get(key) for key in table.keys): row for row in rows}
+        last: dict[tuple[Any, ...], Row] = {}
+        for row in rows:
+            key = tuple(row.get(key) for key in table.keys)
+            last[key] = {**last.get(key, {}), **row} if table.merged else row
         if not last:
             continue
         columns = [column for column in table.columns if any(row.get(column) is not None for row in rows)]
