@@ -341,15 +341,48 @@ def test_damage_after_loading_is_a_fault_of_the_model_file(rows, tmp_path, kind)
         loaded.predict(X)
 
 
-def test_threads_and_clusters_give_the_same_bits(rows, make_store, cluster_client, tmp_path):
+@pytest.mark.parametrize("kind", ["two classes", "three classes", "real"])
+def test_threads_and_clusters_give_the_same_bits(rows, make_store, cluster_client, tmp_path, kind):
     X, y = rows
-    path = make_store(X, (y > 0).astype(int), chunk_rows=50)
+    targets = {"two classes": (y > 0).astype(int), "three classes": np.digitize(y, [-0.4, 0.4]), "real": y}
+    path = make_store(X, targets[kind], chunk_rows=50)
     settings = {**PLAIN, "inference": Local(60), "n_active": 15, "scratch": tmp_path / "scratch"}
     one = streamgp.fit_stream(path, **settings)
     other = streamgp.fit_stream(path, client=cluster_client, **settings)
+    assert one.model_.snapshot.table.n_blocks > 2
     same_bits(one, other)
-    np.testing.assert_array_equal(one.predict_proba(X), other.predict_proba(X))
+    np.testing.assert_array_equal(one.predict_latent(X), other.predict_latent(X))
+    for model, place in ((one, "threads"), (other, "cluster")):
+        model.predict_stream(path, tmp_path / place)
+    first, second = (zarr.open_group(tmp_path / place, mode="r") for place in ("threads", "cluster"))
+    assert len(list(first.array_keys())) > 1
+    for name in first.array_keys():
+        np.testing.assert_array_equal(first[name][:], second[name][:])
     assert not list((tmp_path / "scratch").iterdir())
+
+
+def test_a_curve_has_no_seams_where_blocks_meet():
+    """Between 60,000 points no step is larger than those of the exact process, and no bend is visible."""
+    generator = np.random.default_rng(0)
+    X = generator.uniform(-3, 3, (400, 1))
+    y = np.sin(3 * X[:, 0]) + 0.1 * generator.standard_normal(400)
+    settings = {**PLAIN, "kernel": RBF(1.0, 0.5), "likelihood": Gaussian(0.02)}
+    line = np.linspace(-2.9, 2.9, 60_001)[:, None]
+
+    def curves(*blocks):
+        model = StreamGPRegressor(8, **settings, inference=Local(*blocks)).fit(X, y)
+        return model.model_.snapshot.table.n_blocks, *model.predict(line, return_std=True)
+
+    _, exact, spread = curves(400)
+    blocks, mean, deviation = curves(40)
+    assert blocks > 5
+    np.testing.assert_allclose(mean, exact, atol=0.03)  # noise has a deviation of 0.14
+    steepest = np.abs(np.diff(exact)).max()
+    assert np.abs(np.diff(mean)).max() < 1.1 * steepest
+    assert np.abs(np.diff(deviation)).max() < 1.1 * np.abs(np.diff(spread)).max()
+    assert np.abs(np.diff(mean, 2)).max() < 0.2 * steepest  # the slope hardly changes at once
+    _, alone, _ = curves(40, 1)
+    assert np.abs(np.diff(alone)).max() > 10 * steepest  # a block alone has seams
 
 
 def test_large_models_keep_their_rows_on_disk(rows, monkeypatch, tmp_path):
