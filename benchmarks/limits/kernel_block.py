@@ -16,7 +16,17 @@ from threadpoolctl import threadpool_limits
 from benchmarks.datasets import Array
 from benchmarks.harness import Options, Row, Rows, Script, defaults, option
 from benchmarks.limits.machine import SIDE, best_seconds
-from streamgp.kernels import RBF, Constant, Kernel, Linear, Matern12, Matern32, Matern52, Polynomial
+from streamgp.kernels import (
+    RBF,
+    Constant,
+    Kernel,
+    Laplacian,
+    Linear,
+    Matern12,
+    Matern32,
+    Matern52,
+    Polynomial,
+)
 from streamgp.kernels.tiles import row_tiles
 
 
@@ -33,6 +43,8 @@ def kernels(n_features: int) -> dict[str, Kernel]:
         "matern32_ard": Matern32(1.0, many),
         "matern52": Matern52(1.0, common),
         "matern52_ard": Matern52(1.0, many),
+        "laplacian": Laplacian(1.0, float(n_features)),
+        "laplacian_ard": Laplacian(1.0, tuple(2.0 * common * own for own in many)),
         "rbf_short": RBF(1.0, 1.0),
         "linear": Linear(1.0 / n_features),
         "polynomial9": Polynomial(9, normalize=True),
