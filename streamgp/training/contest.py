@@ -23,6 +23,7 @@ from streamgp.posterior.predictive import ClassPredictive
 from streamgp.settings import FitSettings
 from streamgp.training.auto import BLOCKS, INDUCING, Candidate, Shape
 from streamgp.training.average import averaged_log_loss, averaging_weights
+from streamgp.training.copies import MOST_COPIES, copies, have_copies
 from streamgp.training.cost import Clock
 from streamgp.training.judge import is_better, marginals_in_memory
 from streamgp.training.prepare import Prepared
@@ -34,9 +35,6 @@ logger = logging.getLogger(__name__)
 FOLDS = 3
 SURE = 2.0
 """Standard errors by which all others must be worse, so that no larger trial is held."""
-MOST_COPIES = 0.8
-"""Share of judges that are copies of rows learned from, beyond which they say little about new rows."""
-
 FOR_EVER = Clock()
 TOLD_SECONDS = 0.2
 """Seconds from which on those that a trial takes tell the machine's pace: less is what any fit takes."""
@@ -77,8 +75,8 @@ def folds(pool: Pool, n_classes: int) -> list[Part]:
     The only row of a class learns in every part: it could not be foretold, and others would lack its class.
     Where most rows are copies that agree, all copies of a row are in one fold, and one of them judges.
     """
-    group = _copies(pool)
-    if group is None or np.mean(np.bincount(group)[group] > 1) < MOST_COPIES:
+    group = copies(pool)
+    if group is None or not have_copies(group):
         group = np.arange(len(pool.rows))
     _, first = np.unique(group, return_index=True)
     targets, keys = pool.targets[first], pool.keys[first]
@@ -106,7 +104,7 @@ def divided(part: Part, few: int, n_classes: int) -> list[Part]:
     it is.
     """
     pool = Pool._make(map(np.concatenate, zip(part.learners, part.judges, strict=True)))
-    group = _copies(pool)
+    group = copies(pool)
     if group is None:
         return [part]
     taught = np.unique(group[: len(part.learners.rows)])
@@ -121,15 +119,6 @@ def divided(part: Part, few: int, n_classes: int) -> list[Part]:
     judging = np.argsort(key, kind="stable")[:n_judges]
     learners = np.flatnonzero(~np.isin(group, judging))
     return [Part(pool.take(learners), pool.take(np.sort(first[judging])))]
-
-
-def _copies(pool: Pool) -> IntArray | None:
-    """A number for each row, equal rows have the same; None where equal rows differ in their targets."""
-    _, found = np.unique([row.tobytes() for row in pool.features], return_inverse=True)
-    group: IntArray = found.ravel()
-    targets = np.empty(group.max() + 1)
-    targets[group] = pool.targets
-    return None if np.any(targets[group] != pool.targets) else group
 
 
 def hold_contest(

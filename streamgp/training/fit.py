@@ -35,6 +35,7 @@ from streamgp.posterior.model import Model, mixed
 from streamgp.posterior.predictive import ClassPredictive, RealPredictive, class_predictive
 from streamgp.settings import FitSettings, refuse_for_real_targets, task_of
 from streamgp.training.choices import Choices, Traits, resolve
+from streamgp.training.copies import Merged, merged
 from streamgp.training.fit_memory import plan_fit, with_rows_named
 from streamgp.training.heads import make_classes_snapshot, make_snapshot
 from streamgp.training.identity import identity_of, planned_identity
@@ -75,10 +76,34 @@ def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
     with ExitStack() as stack:
         if settings.checkpoint is not None:
             stack.enter_context(CheckpointFolder(Path(settings.checkpoint)).held())
-        plan, prepared, members, trial = _settled(rows, task, settings, started)
-        if len(members) > 1 and trial is not None:
-            return _averaged(rows, task, members, trial)
-        [settings] = members
+        plan, prepared, members, trial, different = _settled(rows, task, settings, started)
+        if different is not None:
+            fitted = _fitted(plan, prepared, members, trial, different.rows, different.task, started)
+            return _numbered(fitted, rows, different)
+        return _fitted(plan, prepared, members, trial, rows, task, started)
+
+
+def _numbered(fitted: Fitted, rows: Rows, different: Merged) -> Fitted:
+    """Rows by their numbers and counts in the store, not among the different ones."""
+    active = different.first[fitted.model.active_rows]
+    about = fitted.about | {"rows": rows.n_rows, "different_rows": len(different.first)}
+    return fitted._replace(model=replace(fitted.model, active_rows=active), about=about)
+
+
+def _fitted(
+    plan: MemoryPlan,
+    prepared: Prepared,
+    members: Sequence[FitSettings],
+    trial: Trial | None,
+    rows: Rows,
+    task: Task,
+    started: float,
+) -> Fitted:
+    """A model by settings in which nothing is open, or an average of several."""
+    if len(members) > 1 and trial is not None:
+        return _averaged(rows, task, members, trial)
+    [settings] = members
+    with ExitStack() as stack:
         problem, recipe, draft = _composed(plan, prepared, settings, started)
         if task_of(task, settings.likelihood) == "auto":
             warn_of_two_values(problem)
@@ -100,8 +125,8 @@ def fit(rows: Rows, task: Task, settings: FitSettings) -> Fitted:
 def settled_by_trial(rows: Rows, task: Task, settings: FitSettings) -> tuple[FitSettings, Trial | None]:
     """The settings that a fit of the rows would settle on, and the trial that it holds for that."""
     settings = replace(with_rows_named(settings, rows.n_rows), progress=Progress.of(settings.progress))
-    _, _, members, trial = _settled(rows, task, settings, time.monotonic())
-    return members[0], trial
+    _, _, members, trial, _ = _settled(rows, task, settings, time.monotonic())
+    return replace(members[0], sample_weight=settings.sample_weight), trial
 
 
 def _averaged(rows: Rows, task: Task, members: Sequence[FitSettings], trial: Trial) -> Fitted:
@@ -126,11 +151,18 @@ def _averaged(rows: Rows, task: Task, members: Sequence[FitSettings], trial: Tri
 
 def _settled(
     rows: Rows, task: Task, settings: FitSettings, started: float
-) -> tuple[MemoryPlan, Prepared, list[FitSettings], Trial | None]:
-    """Plan, read all rows once, and settle what the settings leave open: one, or members of an average."""
+) -> tuple[MemoryPlan, Prepared, list[FitSettings], Trial | None, Merged | None]:
+    """Plan, read all rows once, and settle what the settings leave open: one, or members of an average.
+
+    Where the method is open and nearly all rows are copies, all that is about the different ones.
+    """
     plan, prepared = _prepared(rows, task, settings)
     if not (settings.method_is_open or settings.size_is_open):
-        return plan, prepared, [settings], None
+        return plan, prepared, [settings], None, None
+    different = merged(prepared, plan, settings) if settings.method_is_open else None
+    if different is not None:
+        rows, settings = different.rows, different.settings(settings)
+        plan, prepared = _prepared(rows, different.task, settings)
     identity = identity_of(prepared, settings)
     planned = partial(plan_fit, rows, heads=n_heads(prepared.targets))
     left = math.inf
@@ -142,7 +174,7 @@ def _settled(
     if isinstance(bend, Bend):
         prepared = replace(prepared, standardizer=prepared.standardizer.bent(bend))
     logger.info("memory plan\n%s", plan)
-    return plan, replace(prepared, rows=rows.cut(plan.span_rows)), members, trial
+    return plan, replace(prepared, rows=rows.cut(plan.span_rows)), members, trial, different
 
 
 def begin(rows: Rows, task: Task, settings: FitSettings) -> tuple[Problem, Recipe, Draft]:
