@@ -19,11 +19,14 @@ from streamgp.budget import format_size
 from streamgp.data import Rows
 from streamgp.errors import BudgetError, CheckpointError, ParameterError
 from streamgp.passes.run import find_client
+from streamgp.persistence.atomic import replace_text
 from streamgp.persistence.lock import LockedError, is_abandoned, locked
 
 _PREFIX = "streamgp-sites-"
 KEPT_PREFIX = "streamgp-blocks-"
 """Of folders of rows that a model reads for as long as it lives."""
+OWNER = "OWNER"
+"""Name of a file in a checkpoint folder and in its folder of sites: the same word in both."""
 GENERATIONS = 3
 """Kept at once: the one being written, the one being read, and that of the last checkpoint or before it."""
 
@@ -122,6 +125,7 @@ def scratch_space(scratch: Any, checkpoint: Any, needed: int, client: Any) -> It
     finished = False
     try:
         with locked(folder):
+            _claim(folder, checkpoint)
             _check_room(folder, needed)
             _check_reachable(folder, client)
             yield Scratch(folder)
@@ -134,7 +138,7 @@ def scratch_space(scratch: Any, checkpoint: Any, needed: int, client: Any) -> It
     finally:
         if finished and checkpoint is not None and Scratch(folder).blocks.exists():
             for path in folder.iterdir():
-                if path != Scratch(folder).blocks:
+                if path not in (Scratch(folder).blocks, folder / OWNER):
                     shutil.rmtree(path, ignore_errors=True)
         elif finished or checkpoint is None:
             shutil.rmtree(folder, ignore_errors=True)
@@ -149,6 +153,26 @@ def _folder(place: Path, checkpoint: Any) -> Path:
     folder = place / f"sites-of-{name}"
     folder.mkdir(exist_ok=True)
     return folder
+
+
+def _claim(folder: Path, checkpoint: Any) -> None:
+    """Make a folder that of the fit that a checkpoint is of; one that another fit has taken is refused.
+
+    Its name is that of the checkpoint's path, which may be another disk's on another machine.
+    """
+    if checkpoint is None or not Path(checkpoint).is_dir():
+        return
+    known, own = Path(checkpoint) / OWNER, folder / OWNER
+    word, taken = (path.read_text(encoding="utf-8") if path.exists() else None for path in (known, own))
+    if word is not None and taken is not None and word != taken:
+        raise CheckpointError(
+            f"the rows and sites in {str(folder)!r} are by now of another fit, whose checkpoint folder has "
+            f"the same path; start again with another folder as checkpoint= or scratch="
+        )
+    if word is None or taken is None:
+        word = word or uuid.uuid4().hex
+        replace_text(own, word)  # first: a fit that is killed in between has no word yet
+        replace_text(known, word)
 
 
 def sweep_abandoned(place: Path) -> None:

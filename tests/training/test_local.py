@@ -424,6 +424,21 @@ def test_rows_in_blocks_are_of_one_fit_at_a_time(rows, tmp_path):
     StreamGPRegressor(15, **settings).fit(X, y)  # the lock went with its process
 
 
+def test_rows_in_blocks_that_another_fit_has_overwritten_are_not_resumed_with(rows, tmp_path, monkeypatch):
+    X, y = rows
+    settings = {**PLAIN, "inference": Local(60), "checkpoint": tmp_path / "c", "scratch": tmp_path / "s"}
+    with monkeypatch.context() as patched:
+        killed_at(patched, infer_local, "write_final_sites")
+        with pytest.raises(KeyboardInterrupt):
+            StreamGPRegressor(15, **settings).fit(X, y)
+    (tmp_path / "c").rename(tmp_path / "away")  # as if another machine had a disk of the same name
+    StreamGPRegressor(15, **settings).fit(X, -y)
+    shutil.rmtree(tmp_path / "c")
+    (tmp_path / "away").rename(tmp_path / "c")
+    with pytest.raises(CheckpointError, match=r"of another fit.*scratch="):
+        StreamGPRegressor(15, **settings).fit(X, y)
+
+
 def test_rows_of_a_model_whose_process_was_killed_are_swept(rows, monkeypatch, tmp_path):
     X, y = rows
     monkeypatch.setattr("streamgp.training.local.MEMORY_SHARE", 2**40)
