@@ -76,7 +76,7 @@ class ClusterWarning(UserWarning):
 
 
 class NothingLearnedWarning(UserWarning):
-    """A fitted model is no better than one that knows nothing but the targets' distribution."""
+    """A fitted model is no better than the targets' distribution alone, or worse than a linear model."""
 
 
 class ModelFileError(StreamGPError, ValueError):

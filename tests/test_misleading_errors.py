@@ -212,7 +212,20 @@ def test_a_fit_that_learned_nothing_says_so_with_numbers(data, generator):
         StreamGPRegressor(**{**QUICK, "kernel": RBF(5.0, 0.01), "n_active": 200}).fit(X, target)
 
 
-@pytest.mark.filterwarnings("error::streamgp.errors.NothingLearnedWarning")
+@pytest.mark.parametrize("real", [False, True])
+def test_a_fit_worse_than_a_line_says_so_with_both_numbers(generator, real):
+    X = generator.standard_normal((1000, 30))
+    signal = X.sum(axis=1) + generator.standard_normal(1000)
+    kind = StreamGPRegressor if real else StreamGPClassifier
+    # Ten inducing inputs of a kernel of distances cannot hold a line of thirty features.
+    model = kind(10, kernel=RBF(1.0, 5.0), learn_hyperparameters=False, inference="fitc", random_state=0)
+    with pytest.warns(NothingLearnedWarning, match=r"less than a linear model: on 5\d held-out rows"):
+        model.fit_stream((X, signal if real else (signal > 0).astype(int)))
+    last = model.history_[-1]
+    assert last["linear_log_density"] > last["final_held_out_log_density"] > last["baseline_log_density"]
+
+
+@pytest.mark.filterwarnings("error:the fit has learned nothing")  # though less than the line that it is of
 def test_a_fit_that_learned_something_is_silent(data):
     X, y = data
     model = StreamGPClassifier(**QUICK).fit(X, y)

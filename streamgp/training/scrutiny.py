@@ -16,14 +16,17 @@ from streamgp.passes.locate import TARGET, Locate
 from streamgp.passes.run import run_pass
 from streamgp.posterior.model import Model
 from streamgp.posterior.predictive import RealPredictive
-from streamgp.training.auto import CONSTANT
-from streamgp.training.judge import marginals_in_memory
+from streamgp.training.auto import CONSTANT, LINE
+from streamgp.training.judge import is_better, marginals_in_memory
+from streamgp.training.line import line_log_densities
 from streamgp.training.problem import Problem
 from streamgp.training.verdict import Trial
 
 _SHOWN = 5
 FEWEST_TO_TELL = 20
 """Rows that show whether targets have two values only."""
+SURE = 2.0
+"""Standard errors by which a linear model must be better than the fit, so that a warning says so."""
 JUDGING_ROWS = 2000
 """Held-out rows that are enough to tell a model from the targets' distribution."""
 
@@ -73,11 +76,11 @@ def _told(extreme: Extreme, row: int) -> str:
 def judged_by_baseline(
     problem: Problem, model: Model, history: tuple[dict[str, Any], ...]
 ) -> tuple[dict[str, Any], ...]:
-    """The history, its last record with the held-out log density of model and baseline; warns if no better.
+    """The history, its last record with held-out log densities of model, baseline, line; warns if no better.
 
     The baseline predicts the shares of the classes, or a normal distribution of the targets' mean and
-    variance. Where no rows are held out, those that calibration left out decide; where there are none
-    either, nothing is said.
+    variance; a linear model of some rows must not be better by two standard errors. Where no rows are held
+    out, those that calibration left out decide; where there are none either, nothing is said.
     """
     held_out = problem.held_out
     chosen = np.sort(np.argsort(held_out.keys, kind="stable")[:JUDGING_ROWS])
@@ -88,15 +91,22 @@ def judged_by_baseline(
         return history
     targets = held_out.targets[chosen]
     marginals = marginals_in_memory(model.snapshot, held_out.features[chosen], problem)
+    likelihood = None
     if isinstance(model.predictive, RealPredictive):
-        found = float(model.predictive.log_density(targets, marginals).mean())
+        densities, likelihood = model.predictive.log_density(targets, marginals), model.predictive.likelihood
     else:
         log_probabilities = model.predictive.log_probabilities(marginals)
-        found = float(log_probabilities[np.arange(len(targets)), targets.astype(np.intp)].mean())
-    baseline = float(_baseline(problem, targets).mean())
+        densities = log_probabilities[np.arange(len(targets)), targets.astype(np.intp)]
+    found, baseline = float(densities.mean()), float(_baseline(problem, targets).mean())
+    line = line_log_densities(problem, held_out.take(chosen), likelihood)
+    where = f"{len(targets)} held-out rows"
     if not found > baseline:
-        _warn(_baseline_name(problem), f"{len(targets)} held-out rows", found, baseline)
+        _warn(_baseline_name(problem), where, found, baseline)
+    elif line is not None and is_better(line, densities, SURE):
+        _warn("a linear model", where, found, float(line.mean()), "less than a linear model")
     told = {"final_held_out_log_density": found, "baseline_log_density": baseline}
+    if line is not None:
+        told["linear_log_density"] = float(line.mean())
     return (*history[:-1], {**history[-1], **told})
 
 
@@ -120,14 +130,18 @@ def judged_average(trial: Trial, n_rows: int) -> None:
     """
     baseline = trial.log_losses.get(CONSTANT)
     assert trial.average is not None
-    if baseline is None or trial.average < baseline - 0.5 / n_rows:
+    where = f"{n_rows} rows, each left out,"
+    if baseline is not None and not trial.average < baseline - 0.5 / n_rows:
+        _warn("a constant", where, -trial.average, -baseline)
         return
-    _warn("a constant", f"{n_rows} rows, each left out,", -trial.average, -baseline)
+    line = trial.log_losses.get(LINE)
+    if line is not None and trial.average > line:
+        _warn("a linear model", where, -trial.average, -line, "less than a linear model")
 
 
-def _warn(name: str, where: str, found: float, baseline: float) -> None:
+def _warn(name: str, where: str, found: float, baseline: float, learned: str = "nothing") -> None:
     warnings.warn(
-        f"the fit has learned nothing: on {where} its log density is {found:.4f}, that of "
+        f"the fit has learned {learned}: on {where} its log density is {found:.4f}, that of "
         f"{name} {baseline:.4f}. Try another kernel or inference, more n_active, "
         f"features that say more about the targets, or look for damaged rows",
         NothingLearnedWarning,
