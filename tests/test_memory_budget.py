@@ -20,9 +20,10 @@ from streamgp.budget import peak_memory
 
 X = np.random.default_rng(0).standard_normal((1500, 8))
 settings = {"random_state": 0, **json.loads(sys.argv[3])}
-StreamGPClassifier(20, precision="float32", **settings).fit(X, X[:, 0] > 0).predict(X)
+StreamGPClassifier(**{**settings, "n_active": 20, "precision": "float32"}).fit(X, X[:, 0] > 0).predict(X)
 baseline = peak_memory()
-model = StreamGPClassifier(200, memory_budget=sys.argv[2], **settings).fit_stream(sys.argv[1])
+settings = {"n_active": 200, **settings}
+model = StreamGPClassifier(memory_budget=sys.argv[2], **settings).fit_stream(sys.argv[1])
 model.evaluate_stream(sys.argv[1])
 print(json.dumps({"baseline": baseline, "peak": peak_memory()}))
 """
@@ -64,6 +65,14 @@ def test_inference_over_all_rows_stays_inside_the_budget(tmp_path, learning, n_r
     store = tmp_path / "train.zarr"
     write_store(store, n_rows, chunk_rows=n_rows // 6)
     assert memory_of_a_fit(store, "48MiB", inference="fitc", learn_hyperparameters=learning) <= 48
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read as Linux tells it")
+def test_whitened_rows_that_are_held_stay_inside_the_budget(tmp_path):
+    store = tmp_path / "train.zarr"
+    write_store(store, 190_000, chunk_rows=4096)
+    joint = {"selection": "kmeans", "inference": "fitc", "multiclass": "joint", "n_active": 500}
+    assert memory_of_a_fit(store, "256MiB", learn_hyperparameters=False, **joint) <= 256
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is read as Linux tells it")

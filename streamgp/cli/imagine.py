@@ -74,6 +74,7 @@ def _lines(question: Question, found: Forecast) -> Iterator[str]:
     held = ", rows are held in memory" if found.rows_are_held else ""
     yield f"a pass                    {found.pass_seconds:>12,.1f} s"
     yield f"passes of the mode        {found.passes:>12}{held}"
+    yield f"rows read in all          {found.rows_read:>12,}"
     for name, seconds in found.stages.items():
         yield f"  {name:<24}{seconds:>12,.1f} s"
     yield f"the whole fit             {found.seconds:>12,.1f} s"

@@ -20,12 +20,15 @@ from streamgp.training.fit_memory import plan_fit
 from streamgp.training.infer.mode import JUDGES, LOOKED_AT, SAMPLE_ROWS, SAMPLE_STEPS
 from streamgp.training.infer.parts import CHECKS, parts_of
 from streamgp.training.learn.judged import JUDGED_INDUCING, JUDGED_ROWS, MODE_STEPS, MOST_JUDGES
+from streamgp.training.problem import held_out_rows
 from streamgp.training.rates import Rates
 
 JUDGED_KERNELS, VARIANCES_TRIED = 7, 6
 """Kernels that held-out rows judge, as fits of digits and of generated data did, and variances for each."""
-PASSES_BY_PARTS, PASSES_OF_A_STORE, HELD_EVALUATIONS = 4, 40, 60
-"""As fits of digits, flights and a teacher took; what their likelihood asks for is not known before."""
+PASSES_BY_PARTS, PASSES_OF_A_STORE, HELD_EVALUATIONS = 4, 20, 60
+"""As fits of digits, flights and made-up rows took: 2 to 8, 10 to 40; the data decide."""
+PASSES_BEFORE = 3
+"""A summary, a sample, and the centres of all rows."""
 HELD_ITEMSIZES = (4, 2)
 """Bytes of an entry of whitened rows in memory: as they are, or packed where they would not fit."""
 SAMPLE_EVALUATIONS = 1.2 * SAMPLE_STEPS
@@ -56,13 +59,14 @@ class Question(NamedTuple):
 
 @dataclass(frozen=True)
 class Forecast:
-    """Seconds of a pass and the number of passes; seconds by stage and in all; bytes of memory and on disk.
+    """Seconds of a pass, passes of the mode, rows read in all; seconds by stage; bytes of memory, on disk.
 
-    ``rows_are_held``: whitened rows fit into the memory, and one pass is enough.
+    ``rows_are_held``: whitened rows fit into the memory: one pass is enough, none where the sample has all.
     """
 
     pass_seconds: float
     passes: int
+    rows_read: int
     stages: dict[str, float]
     seconds: float
     memory_bytes: int
@@ -88,8 +92,12 @@ def forecast(question: Question, settings: FitSettings, rates: Rates, passes: in
     }
     rows = imagined_rows(question.rows, question.features, question.dtype, question.chunk_rows)
     plan = plan_fit(rows, replace(settings, **how), question.functions)
-    room = plan.free_bytes - 4 * question.features * min(plan.n_candidates, question.rows)
-    mode = _mode(question, rates, rows.cut(plan.span_rows), max(0, room), passes)
+    sample = min(plan.n_candidates, question.rows)
+    room = plan.free_bytes - question.features * imagined_itemsize(question.dtype) * sample
+    learned_from = question.rows - held_out_rows(settings.validation, question.rows, question.rows)[1]
+    if passes is None and sample == question.rows and held_bytes(learned_from, question.active, 4) <= room:
+        passes = 0
+    mode = _mode(question, rates, rows.cut(plan.span_rows), max(0, room), passes, learned_from)
     spans = rows.cut(plan.span_rows).n_spans
     reading, look = _reading(question, rates), rates.look + question.features * rates.value
     stages = {
@@ -101,6 +109,7 @@ def forecast(question: Question, settings: FitSettings, rates: Rates, passes: in
     return Forecast(
         pass_seconds=mode.pass_seconds,
         passes=mode.passes,
+        rows_read=question.rows * (PASSES_BEFORE + mode.passes),
         stages=stages,
         seconds=math.fsum(stages.values()),
         memory_bytes=plan.total_bytes + mode.held,
@@ -119,9 +128,11 @@ class _Mode(NamedTuple):
     held: int
 
 
-def _mode(question: Question, rates: Rates, rows: Rows, room: int, passes: int | None) -> _Mode:
+def _mode(
+    question: Question, rates: Rates, rows: Rows, room: int, passes: int | None, learned_from: int
+) -> _Mode:
     """The search for the mode in its three ways: rows that are held, steps by parts, a pass a step."""
-    every = [held_bytes(question.rows, question.active, itemsize) for itemsize in HELD_ITEMSIZES]
+    every = [held_bytes(learned_from, question.active, itemsize) for itemsize in HELD_ITEMSIZES]
     held = next((size for size in every if size <= room), 0)
     parts = [] if held else parts_of(rows, question.active)
     if passes is None:

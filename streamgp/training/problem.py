@@ -201,7 +201,7 @@ def draw_sample(
     """
     counts, n_rows = prepared.strata, prepared.rows.n_rows
     labelled = np.where(np.arange(len(counts)) < len(prepared.class_counts), counts, 0)
-    named, share = _validation(validation, n_rows, int(labelled.sum()))
+    named, share = held_out_rows(validation, n_rows, int(labelled.sum()))
     keys = RowKeys(_entropy(settings.seed, 0))
     most = n_rows if size >= n_rows else min(MOST_VALIDATION_ROWS, size // 4)
     named = np.setdiff1d(named, weightless)
@@ -243,7 +243,7 @@ def _entropy(seed: int, purpose: int) -> int:
     return int(np.random.SeedSequence([seed, purpose]).generate_state(1, np.uint64)[0])
 
 
-def _validation(validation: Any, n_rows: int, n_labelled: int) -> tuple[IntArray, int]:
+def held_out_rows(validation: Any, n_rows: int, n_labelled: int) -> tuple[IntArray, int]:
     """Named rows, and how many more to draw of those that have a label."""
     nobody = np.zeros(0, np.int64)
     if validation is None:

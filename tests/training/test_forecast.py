@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from dataclasses import replace
 
 import pytest
@@ -11,9 +12,13 @@ from streamgp import StreamGPClassifier
 from streamgp.cli import imagine
 from streamgp.cli.main import main
 from streamgp.data.imagined import imagined_rows
+from streamgp.data.synthetic import write_store
+from streamgp.errors import NotConvergedWarning
 from streamgp.inference.inducing.held import held_bytes
+from streamgp.kernels import RBF
+from streamgp.passes.progress import Progress
 from streamgp.passes.run import limited_threads
-from streamgp.settings import fit_settings
+from streamgp.settings import FITC, fit_settings
 from streamgp.training import rates as measuring
 from streamgp.training.fit_memory import plan_fit
 from streamgp.training.forecast import PASSES_BY_PARTS, Question, forecast
@@ -88,6 +93,29 @@ def test_memory_is_that_of_the_plan_and_few_rows_are_held():
     packed = forecast(LARGE._replace(rows=100_000), SETTINGS, RATES)
     assert packed.rows_are_held
     assert packed.memory_bytes < plan.total_bytes + held_bytes(100_000, 500, 4)
+
+
+@pytest.mark.parametrize(
+    ("rows", "active", "budget"), [(3000, 20, "64MiB"), (40_000, 300, "48MiB"), (40_000, 100, "48MiB")]
+)
+def test_rows_read_and_whether_rows_are_held_are_those_of_a_fit(tmp_path, rows, active, budget):
+    write_store(tmp_path / "rows.zarr", rows, n_features=4, chunk_rows=8192, labels=(0, 1))
+    how = {"selection": "kmeans", "inference": FITC(), "multiclass": "joint", "learn_hyperparameters": False}
+    progress = Progress(False)
+    model = StreamGPClassifier(active, **how, memory_budget=budget, random_state=0, kernel=RBF(4.0, 2.0))
+    settings = fit_settings(model.get_params(deep=False), 0)
+    with limited_threads(2), warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotConvergedWarning)
+        model.set_params(progress=progress).fit_stream(tmp_path / "rows.zarr")
+        question = Question(rows, 4, active, threads=2, chunk_rows=8192)
+        found = forecast(question, settings, RATES)
+    [mode] = [entry for entry in model.history_ if entry["stage"] == "infer: mode"]
+    assert found.rows_are_held == (mode["passes"] < 2)
+    if found.rows_are_held:
+        assert found.passes == mode["passes"]
+        assert found.rows_read == progress.rows_read
+    else:  # how many passes there are, the data decide
+        assert forecast(question, settings, RATES, mode["passes"]).rows_read == progress.rows_read
 
 
 def test_rates_are_measured_once_and_again_where_asked_for(tmp_path, monkeypatch):

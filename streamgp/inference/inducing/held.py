@@ -13,6 +13,8 @@ from streamgp.inference.inducing.heads import RowWeights
 
 LARGEST = 32_767.0
 """Of whole numbers of 16 bits."""
+TILE_ROWS = 256
+"""Rows that are packed at a time."""
 
 
 class HeldRows(NamedTuple):
@@ -39,11 +41,16 @@ class HeldRows(NamedTuple):
         """Type of arithmetic."""
         return self.features.dtype if self.unit is None else self.unit.dtype
 
-    def packed(self) -> HeldRows:
-        """The same rows to 16 bits: each number errs by at most 2e-5 of the largest of its row."""
-        unit = np.maximum(np.abs(self.features).max(axis=1), np.finfo(np.float32).tiny) / LARGEST
-        whole = np.rint(self.features / unit[:, None]).astype(np.int16)
-        return self._replace(features=whole, unit=unit.astype(np.float32))
+    def packed(self, room: Array | None = None) -> HeldRows:
+        """The same rows to 16 bits, in ``room``: errors are at most 2e-5 of the largest of a row."""
+        whole = np.empty(self.features.shape, np.int16) if room is None else room
+        units = np.empty(len(whole), np.float32)
+        for begin in range(0, len(whole), TILE_ROWS):  # so that temporaries do not count beside the rows
+            tile = slice(begin, begin + TILE_ROWS)
+            part = self.features[tile]
+            unit = np.maximum(np.abs(part).max(axis=1), np.finfo(np.float32).tiny) / LARGEST
+            whole[tile], units[tile] = np.rint(part / unit[:, None]), unit
+        return self._replace(features=whole, unit=units)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +69,11 @@ class HoldStep:
         counts = weight > 0.0
         if not counts.any():
             return None, [()]
-        whitened = whiten(self.basis, np.ascontiguousarray(features[counts])).features
-        rows = HeldRows(whitened, encoded[counts], weight[counts])
-        return None, [(rows.packed() if self.packed else rows,)]
+        # First what stays, then what does not: between arrays that stay, the holes of others stay too.
+        encoded, weight = encoded[counts], weight[counts]
+        room = np.empty((len(encoded), len(self.basis.inducing)), np.int16) if self.packed else None
+        rows = HeldRows(whiten(self.basis, np.ascontiguousarray(features[counts])).features, encoded, weight)
+        return None, [(rows if room is None else rows.packed(room),)]
 
 
 def merge_held(earlier: tuple[HeldRows, ...], later: tuple[HeldRows, ...]) -> tuple[HeldRows, ...]:
