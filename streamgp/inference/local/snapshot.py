@@ -15,7 +15,7 @@ from streamgp.data import Standardizer
 from streamgp.inference.inducing.basis import Basis
 from streamgp.inference.inducing.posterior import InducingPosterior
 from streamgp.inference.local.cavities import Cavities, head_cavities
-from streamgp.inference.local.combination import continuous_weights
+from streamgp.inference.local.combination import combine, continuous_weights
 from streamgp.inference.local.divided import divide_block, divided_bytes
 from streamgp.inference.local.prediction import (
     head_bytes,
@@ -235,8 +235,9 @@ class LocalSnapshot:
             # A variance of zero is one that rounding has taken: all such blocks are equally sure.
             spread = np.maximum(variance[:, :, number], np.finfo(np.float64).tiny)
             weights = continuous_weights(spread, squares)
-            means[:, number] = scale * np.einsum("ij,ij->i", weights, mean[:, :, number]) + offset
-            variances[:, number] = variance_scale * np.einsum("ij,ij->i", weights, variance[:, :, number])
+            found = combine(mean[:, :, number], variance[:, :, number], weights)
+            means[:, number] = scale * found.mean + offset
+            variances[:, number] = variance_scale * found.variance
         return Marginals(means, variances)
 
     def marginals(
