@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import subprocess
 import time
 from collections.abc import Mapping
@@ -37,6 +38,41 @@ def commit() -> str:
 
     changed = git("status", "--porcelain", "--untracked-files=no", "--", ":!results")
     return (git("rev-parse", "--short", "HEAD") or "unknown") + ("+" if changed else "")
+
+
+@cache
+def unchanged_since(commit: str) -> bool:
+    """Whether no file of the library differs from that commit: what was measured there holds here.
+
+    Not so of a commit with ``+``, whose work tree had changes, or of one that is not known here.
+    """
+    if not re.fullmatch("[0-9a-f]{4,40}", commit):
+        return False
+    done = subprocess.run(
+        ["git", "diff", "--quiet", commit, "--", "streamgp"],
+        cwd=RESULTS.parents[1],
+        capture_output=True,
+        check=False,
+    )
+    return done.returncode == 0
+
+
+LIMITS = ("synthetic", "limited_rows")
+
+
+def limits(options: Any, usual_rows: int | None = None) -> dict[str, Any]:
+    """What a row says that is not of the real data in their usual size: made up, or of so many rows."""
+    found: dict[str, Any] = {}
+    if getattr(options, "synthetic", False):
+        found["synthetic"] = True
+    if options.rows != usual_rows:
+        found["limited_rows"] = options.rows
+    return found
+
+
+def is_whole(row: Mapping[str, Any]) -> bool:
+    """Whether a row is of the real data in their usual size."""
+    return not any(name in row for name in LIMITS)
 
 
 @cache

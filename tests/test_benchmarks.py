@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from benchmarks.__main__ import listing, scripts
 from benchmarks.datasets import split_of
 from benchmarks.harness import probability_scores, scores
 from benchmarks.papers import fitc_table1, pictures, tables
+from benchmarks.peers.table import summary
 from streamgp import StreamGPClassifier
 
 ROOT = Path(__file__).parents[1]
@@ -59,7 +61,7 @@ SMOKE = {
     "benchmarks.robustness.files": "--mutations 10",
     "benchmarks.defaults": "--cases plain --rows 40",
     "benchmarks.defaults.shared_sets": "--synthetic --sets ripley_synth",
-    "benchmarks.defaults.unseen": "--sets chile --methods linear constant",
+    "benchmarks.defaults.unseen": "--sets chile --methods linear constant --again",
     "benchmarks.peers": "--synthetic --sets usps4 uci_kin40k --methods LightGBM SVM --rows 100",
     "benchmarks.peers.default": "--synthetic --sets uci_kin40k",
     "benchmarks.peers.reliability": "--synthetic --set usps4 --methods SVM --rows 100",
@@ -227,3 +229,41 @@ def test_safety_net_compares_with_a_commit():
     assert f"\n{case} " in done.stdout, done.stderr
     assert "select: random > calibrate" in done.stdout
     assert "1 cases: " in done.stdout
+
+
+def test_what_was_measured_holds_while_the_library_is_the_same(monkeypatch):
+    record.unchanged_since.cache_clear()
+    asked = []
+
+    def run(command, **more):
+        asked.append(command)
+        return subprocess.CompletedProcess(command, returncode=int(command[3] != "abc1234"))
+
+    monkeypatch.setattr(record.subprocess, "run", run)
+    assert record.unchanged_since("abc1234")
+    assert not record.unchanged_since("abc9999")
+    assert asked[0] == ["git", "diff", "--quiet", "abc1234", "--", "streamgp"]
+    assert not record.unchanged_since("abc1234+")  # the work tree had changes
+    assert not record.unchanged_since("unknown")
+    assert len(asked) == 2
+    record.unchanged_since.cache_clear()
+
+
+def test_cells_of_fewer_rows_or_made_up_data_do_not_stand_for_real_ones(monkeypatch):
+    peers = importlib.import_module("benchmarks.peers.__main__")
+    monkeypatch.setattr(peers, "unchanged_since", lambda commit: commit == "same")
+    cell = {"set": "usps", "method": "LightGBM", "seed": 0}
+    row = {**cell, "log_loss": 0.1, "error_percent": 1.0, "commit": "other"}
+    assert peers._is_there([row], cell)
+    for limit in ({"limited_rows": 100}, {"synthetic": True}):
+        assert not peers._is_there([row | limit], cell)
+        assert not peers._is_there([row], cell | limit)
+        assert peers._is_there([row | limit], cell | limit)
+        found = summary([row, row | limit | {"log_loss": 9.0}])
+        assert found["usps", "LightGBM"]["log_loss"] == 0.1
+    ours = cell | {"method": "streamgp"}
+    assert not peers._is_there([row | ours], ours)
+    assert peers._is_there([row | ours | {"commit": "same"}], ours)
+    assert record.limits(SimpleNamespace(rows=None, synthetic=False)) == {}
+    assert record.limits(SimpleNamespace(rows=9), usual_rows=9) == {}
+    assert record.limits(SimpleNamespace(rows=9, synthetic=True)) == {"synthetic": True, "limited_rows": 9}

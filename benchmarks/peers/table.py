@@ -15,6 +15,7 @@ import numpy as np
 from benchmarks.harness import Row
 from benchmarks.peers.data import SETS
 from benchmarks.peers.methods import METHODS
+from benchmarks.record import is_whole
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -43,7 +44,8 @@ def write(cells: Sequence[Row]) -> None:
 
 def summary(cells: Sequence[Row]) -> dict[tuple[str, str], Row]:
     """For each set and method, the means over seeds of the last cell of each seed."""
-    last = {(row["set"], row["method"], row["seed"]): row for row in cells if "log_loss" in row}
+    whole = [row for row in cells if "log_loss" in row and is_whole(row)]
+    last = {(row["set"], row["method"], row["seed"]): row for row in whole}
     found: dict[tuple[str, str], Row] = {}
     for name, method in dict.fromkeys((key[0], key[1]) for key in last):
         rows = [row for key, row in last.items() if key[:2] == (name, method)]
