@@ -191,6 +191,33 @@ def in_own_process(work: Callable[..., Row], *arguments: Any) -> Row:
         return pool.submit(work, *arguments).result()
 
 
+def row_or_reason(seconds: float, work: Callable[..., Row], *arguments: Any) -> Row:
+    """The same, or why there is none: an error, a process that died, more ``seconds`` than it may take."""
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_send, args=(sender, work, arguments))
+    process.start()
+    sender.close()
+    try:
+        if not receiver.poll(seconds):
+            return {"absent": f"not done in {seconds:.0f} s"}
+        found: Row = receiver.recv()
+        return found
+    except EOFError:
+        process.join()
+        return {"absent": f"its process died ({process.exitcode})"}
+    finally:
+        process.kill()
+        process.join()
+
+
+def _send(sender: Any, work: Callable[..., Row], arguments: Sequence[Any]) -> None:
+    try:
+        sender.send(work(*arguments))
+    except Exception as error:
+        sender.send({"absent": ": ".join([type(error).__name__, *str(error).splitlines()[:1]])})
+
+
 def active_sizes(model: Any) -> list[int]:
     """Number of active rows, or inducing inputs, of each latent function."""
     snapshot = model.model_.snapshot

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import re
 import subprocess
 import sys
+import time
 import warnings
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,9 +19,11 @@ import pytest
 from benchmarks import record
 from benchmarks.__main__ import listing, scripts
 from benchmarks.datasets import split_of
-from benchmarks.harness import probability_scores, scores
+from benchmarks.defaults.tables import sets_table
+from benchmarks.harness import probability_scores, row_or_reason, scores
 from benchmarks.papers import fitc_table1, pictures, tables
 from benchmarks.peers.table import summary
+from benchmarks.peers.table import table as peers_table
 from streamgp import StreamGPClassifier
 
 ROOT = Path(__file__).parents[1]
@@ -267,3 +271,45 @@ def test_cells_of_fewer_rows_or_made_up_data_do_not_stand_for_real_ones(monkeypa
     assert record.limits(SimpleNamespace(rows=None, synthetic=False)) == {}
     assert record.limits(SimpleNamespace(rows=9), usual_rows=9) == {}
     assert record.limits(SimpleNamespace(rows=9, synthetic=True)) == {"synthetic": True, "limited_rows": 9}
+
+
+def quits(how):
+    """What a cell may do instead of giving a row."""
+    if how == "raises":
+        raise ValueError("singular\nindeed")
+    if how == "dies":
+        os._exit(3)
+    if how == "sleeps":
+        time.sleep(600)
+    return {"log_loss": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("how", "seconds", "row"),
+    [
+        ("works", 300, {"log_loss": 0.5}),
+        ("raises", 300, {"absent": "ValueError: singular"}),
+        ("dies", 300, {"absent": "its process died (3)"}),
+        ("sleeps", 0.01, {"absent": "not done in 0 s"}),
+    ],
+)
+def test_a_cell_that_fails_says_why(how, seconds, row):
+    assert row_or_reason(seconds, quits, how) == row
+
+
+def test_what_failed_is_not_tried_again_unless_it_was_not_installed():
+    peers = importlib.import_module("benchmarks.peers.__main__")
+    cell = {"set": "usps", "method": "SVGP", "seed": 0}
+    row = {**cell, "commit": "other"}
+    assert peers._is_there([row | {"absent": "not done in 3600 s"}], cell)
+    assert not peers._is_there([row | {"absent": "gpytorch is not installed"}], cell)
+
+
+def test_sets_that_rules_were_chosen_on_are_marked():
+    row = {"seed": 0, "method": "LightGBM", "error_percent": 1.0, "log_loss": 0.1, "cpu_seconds": 1.0}
+    row |= {"rows": 10, "rows_used": 10, "commit": "abc"}
+    cells = [row | {"set": "usps", "method": method} for method in ("LightGBM", "SVM")]
+    assert "| usps ‡ |" in peers_table(cells)
+    others = row | {"line_log_loss": 0.2, "chosen": "linear model", "half": "reported on"}
+    for name, half in (("raetsch_titanic", "chosen on"), ("raetsch_heart", "reported on")):
+        assert f"| {name} | {half} |" in sets_table([others | {"case": name}])

@@ -19,6 +19,7 @@ import warnings
 import numpy as np
 
 from benchmarks.datasets import Split, load_split
+from benchmarks.defaults.chosen import CHOSEN_ON
 from benchmarks.defaults.generated import CASES
 from benchmarks.defaults.references import references
 from benchmarks.defaults.tables import generated_table, sets_table, write
@@ -26,12 +27,6 @@ from benchmarks.harness import SET, Options, Row, Rows, Script, defaults, measur
 from benchmarks.record import recorded
 from streamgp import StreamGPClassifier, StreamGPRegressor
 
-CHOSEN_ON = (
-    *("satimage", "usps", "usps4", "ijcnn1", "uci_kin40k", "uci_protein", "mnist"),
-    *("crabs", "raetsch_banana", "raetsch_german", "raetsch_image", "raetsch_waveform"),
-    *("raetsch_ringnorm", "raetsch_twonorm", "pima_uci_nosplit"),
-)
-"""Sets that docs/decisions.md names where a rule was chosen; on the others no rule was."""
 SMALL = (
     *("crabs", "ripley_synth", "raetsch_banana", "raetsch_breast_cancer", "raetsch_heart"),
     *("raetsch_titanic", "raetsch_thyroid_nosplit", "raetsch_german", "raetsch_waveform"),

@@ -4,9 +4,9 @@
     python -m benchmarks.peers --write
 
 Cells are recorded one by one in ``results/peers.jsonl``; what is there already (ours: with the library as it
-is now) is not measured again, unless ``--again`` says so. Cells of ``--rows``
-or ``--synthetic`` stand for themselves only, and are in no table. ``--write`` only makes the README's table
-and picture of the others.
+is now) is not measured again, unless ``--again`` says so. Cells of ``--rows`` or ``--synthetic`` stand for
+themselves only, and are in no table. What fails, or takes more than ``--most-seconds``, is recorded as
+absent, with the reason. ``--write`` only makes the README's table and picture of the others.
 """
 
 from __future__ import annotations
@@ -14,7 +14,17 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Sequence
 
-from benchmarks.harness import DATA, Options, Row, Rows, Script, defaults, in_own_process, option
+from benchmarks.harness import (
+    DATA,
+    Options,
+    Row,
+    Rows,
+    Script,
+    defaults,
+    in_own_process,
+    option,
+    row_or_reason,
+)
 from benchmarks.peers.cells import cell
 from benchmarks.peers.data import SETS, task_of
 from benchmarks.peers.methods import METHODS
@@ -53,7 +63,7 @@ def _measured(name: str, method: str, seed: int, options: Options) -> Row:
     wanted = {"set": name, "method": "streamgp", "seed": seed, **limits(options)}
     ours = [row for row in recorded("peers") if _is(row, wanted) and "seconds" in row]
     seconds = TIMES_OURS * ours[-1]["seconds"] if ours else WITHOUT_OURS
-    return in_own_process(cell, name, method, seed, options, seconds)
+    return row_or_reason(options.most_seconds, cell, name, method, seed, options, seconds)
 
 
 def _is(row: Row, wanted: Row) -> bool:
@@ -62,9 +72,9 @@ def _is(row: Row, wanted: Row) -> bool:
 
 
 def _is_there(cells: Sequence[Row], wanted: Row) -> bool:
-    """Whether a cell is recorded; one of ours only where the library has not changed since."""
+    """Whether a cell is recorded, or why it failed; ours only where the library has not changed since."""
     mine = METHODS[wanted["method"]].module == "streamgp" and wanted["method"].startswith("streamgp")
-    found = (row for row in cells if _is(row, wanted) and "absent" not in row)
+    found = (row for row in cells if _is(row, wanted) and not str(row.get("absent")).endswith(NOT_INSTALLED))
     return any(not mine or unchanged_since(row["commit"]) for row in found)
 
 
@@ -72,6 +82,7 @@ OPTIONS = (
     *DATA,
     option("--sets", list(SETS), choices=list(SETS)),
     option("--methods", list(METHODS), choices=list(METHODS)),
+    option("--most-seconds", 3600.0, "that a cell may take, predictions among them; then it is absent"),
     option("--again", False, "measure cells that are recorded already"),
     option("--write", False, "only write the README's table and picture from recorded cells"),
     *defaults(seeds=[0], memory_budget="1GiB"),

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.defaults.chosen import CHOSEN_ON
 from benchmarks.harness import Row
 from benchmarks.peers.data import SETS
 from benchmarks.peers.methods import METHODS
@@ -23,6 +24,7 @@ PICTURE = ROOT / "docs" / "peers.svg"
 BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
 CAPTION = "Error or RMSE, log loss of the test rows, CPU seconds to fit with tuning; best log loss bold."
 DRAWN = "† learned from 300,000 rows."
+CHOSEN = "‡ a rule of the default was chosen on this set."
 PICTURE_LINE = "![Log loss of the test rows against CPU seconds to fit](docs/peers.svg)"
 COLOURS = ("#d1495b", "#f0892b", "#2b8cbe", "#6baed6", "#41a05a", "#8c6bb1", "#b59a00", "#7a7a7a")
 MARKS = "o*ssD^vP"
@@ -37,6 +39,7 @@ def write(cells: Sequence[Row]) -> None:
     _, tail = rest.split(END)
     rows = table(cells)
     caption = f"{CAPTION} {_draws(summary(cells))}" + (f"\n{DRAWN}" if "†" in rows else "")
+    caption += f"\n{CHOSEN}" if "‡" in rows else ""
     between = "\n\n".join([caption, rows, PICTURE_LINE])
     README.write_text(f"{head}{BEGIN}\n{between}\n{END}{tail}", encoding="utf-8")
     draw(cells, PICTURE)
@@ -74,7 +77,8 @@ def table(cells: Sequence[Row]) -> str:
         here = {method: found[name, method] for method in methods if (name, method) in found}
         best = min(row["log_loss"] for row in here.values())
         told = (_told(here.get(method), best) for method in methods)
-        lines.append(f"| {name.removeprefix('uci_')} | " + " | ".join(told) + " |")
+        mark = " ‡" if name in CHOSEN_ON else ""
+        lines.append(f"| {name.removeprefix('uci_')}{mark} | " + " | ".join(told) + " |")
     return "\n".join(lines)
 
 
