@@ -22,7 +22,9 @@ from benchmarks.datasets import split_of
 from benchmarks.defaults.tables import sets_table
 from benchmarks.harness import probability_scores, row_or_reason, scores
 from benchmarks.papers import fitc_table1, pictures, tables
-from benchmarks.peers.table import summary
+from benchmarks.peers.data import SETS
+from benchmarks.peers.methods import RECIPES
+from benchmarks.peers.table import _decades, summary
 from benchmarks.peers.table import table as peers_table
 from streamgp import StreamGPClassifier
 
@@ -313,3 +315,12 @@ def test_sets_that_rules_were_chosen_on_are_marked():
     others = row | {"line_log_loss": 0.2, "chosen": "linear model", "half": "reported on"}
     for name, half in (("raetsch_titanic", "chosen on"), ("raetsch_heart", "reported on")):
         assert f"| {name} | {half} |" in sets_table([others | {"case": name}])
+
+
+def test_the_axis_of_seconds_holds_all_points():
+    assert _decades([0.0, 3.0, 2500.0]) == pytest.approx((0.1, 10_000.0))
+    assert _decades([20.0, 30.0]) == pytest.approx((10.0, 100.0))
+
+
+def test_every_set_of_the_comparison_has_a_named_recipe():
+    assert set(RECIPES) == set(SETS)

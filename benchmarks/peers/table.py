@@ -122,6 +122,12 @@ def draw(cells: Sequence[Row], path: Path) -> None:
     pyplot.close(figure)
 
 
+def _decades(seconds: Sequence[float]) -> tuple[float, float]:
+    """Powers of ten around all seconds, the same for every panel: no point lies outside."""
+    positive = np.log10(np.maximum(seconds, 0.1))
+    return 10.0 ** np.floor(positive.min()), 10.0 ** np.ceil(positive.max())
+
+
 def _panel(panel: Any, name: str, found: dict[tuple[str, str], Row]) -> None:
     for place, method in enumerate(METHODS):
         if (name, method) in found:
@@ -130,8 +136,12 @@ def _panel(panel: Any, name: str, found: dict[tuple[str, str], Row]) -> None:
                 *(row["cpu_seconds"], row["log_loss"]), MARKS[place], color=COLOURS[place], markersize=7
             )
     panel.set_xscale("log")
-    panel.set_xlim(1, 2000)
+    panel.set_xlim(*_decades([row["cpu_seconds"] for row in found.values()]))
     panel.margins(y=0.15)
+    if panel.get_ylim()[0] < 0 < panel.get_ylim()[1]:
+        panel.axhline(
+            0.0, color=INK, linewidth=0.8, linestyle="--"
+        )  # densities may exceed one: below is better
     panel.set_title(name.removeprefix("uci_"), color=INK, fontsize=10)
     panel.tick_params(colors=INK, which="both", labelsize=7)
     panel.grid(color=INK, alpha=0.25, linewidth=0.5)
