@@ -4,18 +4,21 @@
     python -m benchmarks.scale.laws --laws rows --rows 100000 1000000 10000000 31600000
 
 One quantity varies, the others stay as the options say. Classes by their joint mode over a store of made-up
-rows in chunks of ``--chunk-rows``, the kernel given; every fit in a process of its own. ``pass_seconds`` are
-those of a pass of the mode, ``predicted`` what ``streamgp plan --rows ...`` says of them with rates measured
-in the same process, ``ratio`` the former over the latter; ``fit_predicted`` and ``fit_ratio`` the same of the
-whole fit, the number of passes as it was. ``stages``: seconds measured, and predicted. After each law comes
-a row with the exponents of a least-squares fit in logarithms, of the seconds of a pass and of the whole fit,
-those between neighbours, and how far memory moved. ``--figures``: a folder for one SVG a law.
-``--processor-time``: seconds of the processor in the place of the clock's, of one thread, so that other work
-of the machine does not count.
+rows in chunks of ``--chunk-rows``, the kernel given; every fit in a process of its own, on its threads;
+where the number of workers varies, on worker processes of one thread, which were there before.
+``pass_seconds`` are those of a pass of the mode, ``predicted`` what ``streamgp plan --rows ...`` says of
+them with rates measured in the same process, ``ratio`` the former over the latter; ``fit_predicted`` and
+``fit_ratio`` the same of the whole fit, the number of passes as it was. ``stages``: seconds measured, and
+predicted. After each law comes a row with the exponents of a least-squares fit in logarithms, of the seconds
+of a pass and of the whole fit, those between neighbours, and how far memory moved. ``--figures``: a folder
+for one SVG a law. ``--processor-time``: seconds of the processor in the place of the clock's, of one thread,
+so that other work of the machine does not count.
 """
 
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -60,8 +63,8 @@ def write_rows(path: Path, n_rows: int, n_features: int, classes: int, chunk_row
         X[start:stop], y[start:stop] = rows, np.argmax(np.sin(rows) @ directions, axis=1)
 
 
-def fit_row(path: Path, at: dict[str, int], options: Options) -> Row:
-    """In a process of its own: one fit, beside its forecast."""
+def fit_row(path: Path, at: dict[str, int], on_workers: bool, options: Options) -> Row:
+    """In a process of its own: one fit on its threads, or on workers of one thread, beside its forecast."""
     if options.processor_time:
         time.perf_counter = time.monotonic = time.process_time
     warm_up()
@@ -78,11 +81,15 @@ def fit_row(path: Path, at: dict[str, int], options: Options) -> Row:
     )
     question = Question(**{name: at[name] for name in LAWS}, chunk_rows=options.chunk_rows)
     settings = fit_settings(model.get_params(deep=False), 0)
-    with dask.config.set(num_workers=at["threads"]):
+    with (
+        dask.config.set(num_workers=at["threads"] * at["workers"]),
+        _workers(on_workers * at["workers"]) as client,
+    ):
         found = rates(again=True)
+        model.set_params(client=client)
         _compile(model, at["classes"])
         before, begun = restart_peak(), time.perf_counter()
-        _fitted(model, path, at["workers"])
+        model.fit_stream(path)
         seconds = time.perf_counter() - begun
     [mode] = told(model, "infer: mode")
     passes = max(1, mode["passes"])
@@ -110,14 +117,16 @@ def _compile(model: StreamGPClassifier, classes: int) -> None:
     clone(model).set_params(n_active=10).fit(X, np.arange(400) % classes)
 
 
-def _fitted(model: StreamGPClassifier, path: Path, workers: int) -> None:
-    if workers == 1:
-        model.fit_stream(path)
+@contextmanager
+def _workers(count: int) -> Iterator[Any]:
+    """A client of so many processes of one thread; None where there are to be none."""
+    if count == 0:
+        yield None
         return
     from benchmarks.scale.cluster import processes
 
-    with processes(workers) as (client, _):
-        model.set_params(client=client).fit_stream(path)
+    with processes(count) as (client, _):
+        yield client
 
 
 def exponent(values: list[int], seconds: list[float]) -> float:
@@ -159,10 +168,12 @@ def rows(options: Options) -> Rows:
         found: list[Row] = []
         for value in getattr(options, law):
             at: dict[str, Any] = {**middle, law: value}
+            on_workers = law == "workers"
+            at["threads"] = 1 if on_workers else at["threads"]
             with tempfile.TemporaryDirectory(prefix="streamgp-bench-", dir=options.folder) as name:
                 path = Path(name) / "rows.zarr"
                 write_rows(path, at["rows"], at["features"], at["classes"], options.chunk_rows)
-                found.append({"law": law, **at, **in_own_process(fit_row, path, at, options)})
+                found.append({"law": law, **at, **in_own_process(fit_row, path, at, on_workers, options)})
             yield found[-1]
         if len(found) > 1:
             values = [row[law] for row in found]
