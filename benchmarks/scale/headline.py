@@ -47,7 +47,7 @@ TARGET = {"target_error": 0.01, "target_log_loss": 0.035, "target_seconds": 2700
 PEER_ROWS = 20_000
 """Rows by which the settings of the rival are chosen, a quarter of them held out."""
 TUNING_POINTS = 500
-WIDTHS, STEPS, PENALTIES = (0.35, 0.7), (0.03, 0.1, 0.3, 1.0), (1e-7, 1e-5)
+WIDTHS, STEPS, PENALTIES = (0.35, 0.5, 0.7), (4.0, 16.0, 32.0), (1e-7, 1e-5)
 """Of its kernel, in median distances; of its steps, for features of length one; of its weights."""
 
 
