@@ -20,13 +20,12 @@ CONSTANT, LINE, EXACT = "constant", "linear model", "small exact model"
 INDUCING, BLOCKS = "inducing inputs", "local blocks"
 """Names of the methods, for people."""
 MOST_INDUCING = 2000
-ROWS_PER_INDUCING = 3
 MOST_KERNEL_ENTRIES = 10**10
 """Entries of the kernel block of all rows: a pass makes about 2e9 of them a second."""
 FEWEST_LARGE = 1000
 """Inducing inputs that even the largest data get."""
-LOCAL_INDUCING = 300
-"""Inducing inputs beside local blocks, which do most of the work."""
+LOCAL_INDUCING, ROWS_PER_LOCAL_INDUCING = 300, 3
+"""Inducing inputs beside local blocks, which do most of the work; fewer where rows are few."""
 MOST_LOCAL_FEATURES, MOST_LOCAL_PIXELS = 300, 60
 """Features up to which near rows may tell more than far ones: few of them can matter, but many pixels do."""
 MOST_LOCAL_CLASSES = 12
@@ -103,7 +102,7 @@ def with_size(settings: FitSettings, shape: Shape) -> FitSettings:
     size = settings.n_active
     if settings.inference.sees_all_rows:
         affordable = max(FEWEST_LARGE, MOST_KERNEL_ENTRIES // shape.n_rows)
-        size = min(MOST_INDUCING, affordable, max(1, shape.n_rows // ROWS_PER_INDUCING))
+        size = min(MOST_INDUCING, affordable)
     return replace(settings, n_active=min(size, shape.n_rows), size_is_open=False)
 
 
@@ -153,7 +152,7 @@ def _inducing(settings: FitSettings, shape: Shape) -> FitSettings:
 
 def _blocks(settings: FitSettings, shape: Shape) -> FitSettings:
     """Blocks of near rows beside a few inducing inputs."""
-    size = max(1, min(LOCAL_INDUCING, shape.n_rows // ROWS_PER_INDUCING))
+    size = max(1, min(LOCAL_INDUCING, shape.n_rows // ROWS_PER_LOCAL_INDUCING))
     return replace(
         settings,
         selection=Kmeans(),

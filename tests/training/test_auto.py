@@ -114,7 +114,7 @@ def test_sizes_follow_the_rows_and_the_price_of_a_pass():
             replace(settings(), inference=FITC(), selection=Kmeans()), Shape(n_rows, 8, 2)
         ).n_active
 
-    assert size(30) == 10
+    assert size(30) == 30
     assert size(10**5) == MOST_INDUCING
     assert size(10**7) == 1000
     assert with_size(replace(settings(), selection=IVM()), Shape(100, 2, 2)).n_active <= 100
