@@ -19,12 +19,12 @@ import pytest
 from benchmarks import record
 from benchmarks.__main__ import listing, scripts
 from benchmarks.datasets import split_of
-from benchmarks.defaults.tables import sets_table
+from benchmarks.defaults.tables import sets_table, unseen_table
 from benchmarks.harness import probability_scores, row_or_reason, scores
 from benchmarks.papers import fitc_table1, pictures, tables
 from benchmarks.peers.data import SETS
 from benchmarks.peers.methods import RECIPES
-from benchmarks.peers.table import _decades, summary
+from benchmarks.peers.table import _decades, full_table, summary
 from benchmarks.peers.table import table as peers_table
 from streamgp import StreamGPClassifier
 
@@ -309,12 +309,20 @@ def test_what_failed_is_not_tried_again_unless_it_was_not_installed():
 
 def test_sets_that_rules_were_chosen_on_are_marked():
     row = {"seed": 0, "method": "LightGBM", "error_percent": 1.0, "log_loss": 0.1, "cpu_seconds": 1.0}
-    row |= {"rows": 10, "rows_used": 10, "commit": "abc"}
+    row |= {"rows": 10, "rows_used": 10, "commit": "abc", "fit_bytes": 2_000_000}
     cells = [row | {"set": "usps", "method": method} for method in ("LightGBM", "SVM")]
     assert "| usps ‡ |" in peers_table(cells)
+    assert "| usps ‡ | SVM | 1 | 1.00 % | 0.1000 | – | – | 1 | – | 2 |" in full_table(cells)
     others = row | {"line_log_loss": 0.2, "chosen": "linear model", "half": "reported on"}
     for name, half in (("raetsch_titanic", "chosen on"), ("raetsch_heart", "reported on")):
         assert f"| {name} | {half} |" in sets_table([others | {"case": name}])
+
+
+def test_real_targets_are_compared_as_normals():
+    row = {"set": "ames", "seed": 0, "rows": 9, "rmse": 0.5, "cpu_seconds": 1.0, "commit": "abc"}
+    ours = row | {"method": "streamgp", "log_loss": 0.1, "log_loss_as_normal": 0.4}
+    told = unseen_table([ours, row | {"method": "LightGBM", "log_loss": 0.3}], ["streamgp", "LightGBM"])
+    assert "| 0.400 (0.100), 0.500, 1 s | **0.300**, 0.500, 1 s |" in told
 
 
 def test_the_axis_of_seconds_holds_all_points():

@@ -21,7 +21,7 @@ from benchmarks.defaults.unseen_sets import CHOOSE, CONFIRM, SETS, absent, task
 from benchmarks.harness import Options, Row, Rows, Script, defaults, option, warm_up
 from benchmarks.peers.methods import METHODS as PEERS
 from benchmarks.peers.methods import Request
-from benchmarks.peers.scoring import scored
+from benchmarks.peers.scoring import Normal, scored
 from benchmarks.record import LIMITS, limits, recorded, unchanged_since
 from streamgp import StreamGPClassifier, StreamGPRegressor
 
@@ -34,7 +34,12 @@ def _ours(request: Request) -> Row:
     model = kind(memory_budget=request.memory_budget, random_state=request.seed)
     model.fit_stream(request.task.split.train)
     score = model.evaluate_stream(request.task.split.test)
-    error = {"rmse": score.rmse} if request.task.is_real else {"error_percent": 100 * score.error}
+    error: Row = {"error_percent": 100 * score.error} if not request.task.is_real else {"rmse": score.rmse}
+    if request.task.is_real:
+        test, targets = request.task.split.X_test, request.task.split.y_test
+        error["log_loss_as_normal"] = scored(Normal(*model.predict(test, return_std=True)), targets)[
+            "log_loss"
+        ]
     trial = model.history_[0] if model.history_[0]["stage"] == "trial" else {}
     return {
         **error,

@@ -7,6 +7,7 @@ part of their time.
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable
@@ -186,7 +187,7 @@ def support_vectors(request: Request) -> Predict:
 
     tried = [
         (machine(*pair).fit(scale.apply(X[few]), y[few]).score(scale.apply(X[judges]), y[judges]), pair)
-        for pair in ((factor, strength) for factor in (0.25, 0.5, 1.0) for strength in (1.0, 10.0, 100.0))
+        for pair in itertools.product((0.25, 0.5, 1.0, 2.0), (0.1, 1.0, 10.0, 100.0, 1000.0))
     ]
     model = machine(*max(tried)[1])
     if not request.task.is_real:

@@ -1,4 +1,4 @@
-"""The README's table and picture of the comparison, made of recorded cells.
+"""The tables and the picture of the comparison, made of recorded cells: README's, and benchmarks/README's.
 
 CPU seconds are what cells have in common that were measured beside other work or on another number of
 cores.
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.defaults.chosen import CHOSEN_ON
+from benchmarks.defaults.tables import write as write_marked
 from benchmarks.harness import Row
 from benchmarks.peers.data import SETS
 from benchmarks.peers.methods import METHODS
@@ -33,7 +34,7 @@ INK = "#808080"
 
 
 def write(cells: Sequence[Row]) -> None:
-    """Put the table between its marks in README.md, and the picture into docs/."""
+    """Put the tables between their marks in both READMEs, and the picture into docs/."""
     text = README.read_text(encoding="utf-8")
     head, rest = text.split(BEGIN)
     _, tail = rest.split(END)
@@ -42,6 +43,7 @@ def write(cells: Sequence[Row]) -> None:
     caption += f"\n{CHOSEN}" if "‡" in rows else ""
     between = "\n\n".join([caption, rows, PICTURE_LINE])
     README.write_text(f"{head}{BEGIN}\n{between}\n{END}{tail}", encoding="utf-8")
+    write_marked("peers", full_table(cells))
     draw(cells, PICTURE)
 
 
@@ -79,6 +81,35 @@ def table(cells: Sequence[Row]) -> str:
         told = (_told(here.get(method), best) for method in methods)
         mark = " ‡" if name in CHOSEN_ON else ""
         lines.append(f"| {name.removeprefix('uci_')}{mark} | " + " | ".join(told) + " |")
+    return "\n".join(lines)
+
+
+FULL = {
+    "seeds": "{:.0f}",
+    "error_percent": "{:.2f} %",
+    "rmse": "{:.4f}",
+    "log_loss": "{:.4f}",
+    "calibration_error": "{:.4f}",
+    "auc": "{:.4f}",
+    "cpu_seconds": "{:.0f}",
+    "seconds": "{:.0f}",
+    "fit_mb": "{:.0f}",
+}
+"""Columns of the full table, and how each is written; error and RMSE share one."""
+
+
+def full_table(cells: Sequence[Row]) -> str:
+    """A row for each set and method that was measured, with all that was measured."""
+    names = ["set", "method", "seeds", "error or RMSE", "log loss", "calibration", "AUC", "CPU s", "s", "MB"]
+    lines = ["| " + " | ".join(names) + " |", "|---" * len(names) + "|"]
+    found = summary(cells)
+    for name, method in [(name, method) for name in SETS for method in METHODS if (name, method) in found]:
+        row = found[name, method]
+        row["fit_mb"] = row["fit_bytes"] / 1e6
+        absent = "error_percent" if "rmse" in row else "rmse"
+        told = [form.format(row[key]) if key in row else "–" for key, form in FULL.items() if key != absent]
+        mark = " ‡" if name in CHOSEN_ON else ""
+        lines.append(f"| {name.removeprefix('uci_')}{mark} | {method} | " + " | ".join(told) + " |")
     return "\n".join(lines)
 
 
