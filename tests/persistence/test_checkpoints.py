@@ -223,7 +223,8 @@ def test_death_at_any_file_operation_leaves_a_complete_checkpoint(tmp_path, keep
         assert len(names(folder)) == keep + 1  # the steps and the pointer: all leftovers are gone
         operations, step = operations + 1, step + 1
     assert operations > 8
-    assert not caplog.records  # no step had to be passed over
+    ours = [record for record in caplog.records if record.name.startswith("streamgp")]
+    assert not ours  # no step had to be passed over
 
 
 def save_for_ever(path: Path, started) -> None:
