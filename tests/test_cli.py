@@ -56,6 +56,23 @@ def test_demo_learns_and_scores(tmp_path, capsys):
     assert zarr.open_group(tmp_path / "d" / "predictions.zarr", mode="r")["label"].shape == (2000,)
 
 
+BARE = """
+import sys
+for name in ("pyarrow", "pandas", "polars", "xarray", "matplotlib", "jinja2", "fsspec", "obstore"):
+    sys.modules[name] = None  # as if it were not installed
+from streamgp.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    "command", ["demo --rows 3000 --n-active 30 --quiet", "plan --rows 3000 --features 3", "fit --help"]
+)
+def test_the_command_line_needs_no_extra(command):
+    done = subprocess.run([sys.executable, "-c", BARE, *command.split()], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_fit_shows_plan_recipe_and_stages(folder, capsys):
     assert main(["fit", str(folder / "train.zarr"), "-o", str(folder / "again.zip"), *SMALL]) == 0
     shown = capsys.readouterr()

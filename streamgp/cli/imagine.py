@@ -13,7 +13,7 @@ from streamgp.errors import ParameterError
 from streamgp.estimators.base import StreamGPEstimator
 from streamgp.passes.run import available_threads
 from streamgp.settings import fit_settings
-from streamgp.tables.store import rows_per_chunk
+from streamgp.tables.chunks import rows_per_chunk
 from streamgp.training.forecast import Forecast, Question, forecast
 from streamgp.training.rates import rates
 

@@ -21,13 +21,14 @@ from streamgp.budget import format_size
 from streamgp.data.rows import COMPLETE
 from streamgp.errors import BudgetError, StoreError
 from streamgp.persistence.atomic import discard
+from streamgp.tables.chunks import CHUNK_BYTES, rows_per_chunk
 from streamgp.tables.journal import Journal
 from streamgp.tables.keys import RowDraws
 from streamgp.tables.reader import REMEMBERED_BATCHES
 from streamgp.tables.recipe import ColumnRecipe
 from streamgp.tables.shuffle import Spill
 from streamgp.tables.sources import Columns
-from streamgp.tables.store import CHUNK_BYTES, CHUNKS_HELD, PartWriter, rows_per_chunk
+from streamgp.tables.store import CHUNKS_HELD, PartWriter
 
 logger = logging.getLogger(__name__)
 

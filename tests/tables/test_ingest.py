@@ -21,6 +21,7 @@ import zarr
 import streamgp
 from streamgp.errors import BudgetError, ChunkReadError, ParameterError, StoreError, TableError
 from streamgp.tables import encodings, keys, reader, store
+from streamgp.tables.chunks import rows_per_chunk
 from streamgp.tables.survey import NumberFacts
 
 
@@ -385,9 +386,9 @@ def test_files_that_end_early_or_change_their_columns_are_refused(tmp_path, out,
 
 
 def test_chunks_are_several_for_small_data_and_large_for_large():
-    assert store.rows_per_chunk(20_000, 80) == 2500
-    assert store.rows_per_chunk(100, 80) == 100
-    assert 8e6 < store.rows_per_chunk(10**8, 80) * 80 <= 16e6
+    assert rows_per_chunk(20_000, 80) == 2500
+    assert rows_per_chunk(100, 80) == 100
+    assert 8e6 < rows_per_chunk(10**8, 80) * 80 <= 16e6
 
 
 def test_the_manifest_finds_a_changed_chunk(parquet, out):
