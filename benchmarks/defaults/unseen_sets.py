@@ -80,8 +80,14 @@ SETS = {
 
 def absent(name: str) -> str | None:
     """Why a set cannot be had, or None."""
-    package = SETS[name].package
-    return None if importlib.util.find_spec(package) else f"{package} is not installed"
+    source = SETS[name]
+    found = importlib.util.find_spec(source.package)
+    if found is None or found.origin is None:
+        return f"{source.package} is not installed"
+    is_file = LOADERS[source.package] is _of_file
+    if is_file and not (Path(found.origin).parent / source.place).exists():
+        return f"this version of {source.package} has no {source.place}"
+    return None
 
 
 def task(name: str, seed: int, most_rows: int) -> Task:
