@@ -25,7 +25,7 @@ from streamgp.training.auto import BLOCKS, INDUCING, Candidate, Shape
 from streamgp.training.average import averaged_log_loss, averaging_weights
 from streamgp.training.copies import MOST_COPIES, copies, have_copies
 from streamgp.training.cost import Clock
-from streamgp.training.judge import is_better, marginals_in_memory
+from streamgp.training.judge import is_better, is_better_but_for_outliers, marginals_in_memory
 from streamgp.training.prepare import Prepared
 from streamgp.training.verdict import Trial
 from streamgp.training.weights import row_weights
@@ -179,7 +179,9 @@ def hold_contest(
     densities = {name: counts * rows for name, rows in plain.items()}
     losses = {name: -float(rows.mean()) for name, rows in densities.items()}
     best = densities[min(losses, key=lambda name: losses[name])]
-    chosen = next(name for name, rows in densities.items() if not is_better(best, rows, errors))
+    chosen = next(
+        name for name, rows in densities.items() if not is_better_but_for_outliers(best, rows, errors)
+    )
     if many_more:
         chosen = _with_many_more(chosen, densities)
     late += [name for name in densities if pace * clock.fit_seconds(name) > clock.left]

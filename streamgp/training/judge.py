@@ -19,6 +19,8 @@ from streamgp.training.problem import Problem
 
 BLOCK = 512
 """Rows at a time: their kernel block is small beside the factor."""
+CUT = 0.01
+"""Share of rows on either side whose differences count as outliers."""
 
 
 def marginals_in_memory(
@@ -72,7 +74,23 @@ def is_better(densities: FloatArray, others: FloatArray, errors: float = 1.0) ->
 
     Shapes: log densities of the same rows, of any equal shape.
     """
+    return _exceeds(np.ravel(densities - others), errors)
+
+
+def is_better_but_for_outliers(densities: FloatArray, others: FloatArray, errors: float = 1.0) -> bool:
+    """As :func:`is_better`, in the mean of all rows or of differences cut at their outer hundredths.
+
+    One row on which the others lose 50 nats widens the standard error as much as it moves the mean: it says
+    nothing against a model that most rows prefer.
+    """
     difference = np.ravel(densities - others)
+    if difference.size < 2 or not difference.mean() > 0.0:
+        return False
+    cut = np.clip(difference, *np.quantile(difference, [CUT, 1.0 - CUT]))
+    return _exceeds(difference, errors) or _exceeds(cut, errors)
+
+
+def _exceeds(difference: FloatArray, errors: float) -> bool:
     if difference.size < 2:
         return False
     return bool(difference.mean() > errors * difference.std() / np.sqrt(difference.size))

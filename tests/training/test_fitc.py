@@ -27,7 +27,7 @@ from streamgp.passes import scratch as scratch_module
 from streamgp.selection.centres import cluster_centres
 from streamgp.settings import FITC
 from streamgp.training.infer.approximation import Tried, _leads_away
-from streamgp.training.judge import is_better
+from streamgp.training.judge import is_better, is_better_but_for_outliers
 from streamgp.training.problem import Problem
 from streamgp.training.select.gain import Misfit, greedy_gains
 
@@ -431,6 +431,18 @@ def test_an_approximation_replaces_another_only_if_better_by_a_standard_error(ge
     assert not is_better(densities + noise + 0.9 * error * noise.std(), densities)
     assert is_better(densities + noise + 1.1 * error * noise.std(), densities)
     assert not is_better(np.zeros((1, 0)), np.zeros((1, 0)))
+
+
+def test_one_outlier_does_not_hide_that_most_rows_prefer_a_model(generator):
+    gains = 0.05 + 0.3 * generator.standard_normal(600)
+    gains[:2] = 60.0, -35.0  # of the mean 0.04, of its standard error 0.116
+    none = np.zeros(600)
+    assert not is_better(gains, none)
+    assert is_better_but_for_outliers(gains, none)
+    assert not is_better_but_for_outliers(none, gains)
+    gains[:2] = -60.0  # most rows prefer it, their mean does not
+    assert not is_better_but_for_outliers(gains, none)
+    assert not is_better_but_for_outliers(none, none)
 
 
 def test_where_memory_is_short_the_evidence_has_fewer_inducing_inputs_too(tmp_path):
