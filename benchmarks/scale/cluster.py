@@ -84,6 +84,8 @@ def processes(n_workers: int) -> Iterator[tuple[Any, Any]]:
     from distributed import Client
     from distributed.deploy.subprocess import SubprocessCluster
 
+    # Messages of the scheduler go into a pipe that nobody reads: full of them, it would wait for ever.
+    os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "warning")
     limits = {"memory_limit": WORKER_MEMORY}
     with (
         SubprocessCluster(
