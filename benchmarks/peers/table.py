@@ -61,8 +61,14 @@ def summary(cells: Sequence[Row]) -> dict[tuple[str, str], Row]:
 
 
 def _draws(found: dict[tuple[str, str], Row]) -> str:
-    fewest = min((int(row["seeds"]) for row in found.values()), default=0)
-    return "One seed." if fewest == 1 else f"Means of {fewest} seeds or more."
+    counts = sorted(int(row["seeds"]) for row in found.values()) or [0]
+    if counts[-1] == 1:
+        return "One seed."
+    return (
+        f"Means of {counts[0]} to {counts[-1]} seeds."
+        if counts[0] < counts[-1]
+        else f"Means of {counts[0]} seeds."
+    )
 
 
 def compared(found: dict[tuple[str, str], Row]) -> list[str]:
