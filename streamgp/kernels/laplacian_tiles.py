@@ -21,14 +21,15 @@ class LaplacianTiles(Tiles):
     ) -> None:
         super().__init__()
         n_active, n_features = right.shape
-        self._variance, self._n_active = variance, n_active
+        self._variance = variance
         self._per_feature = isinstance(lengthscale, tuple)
         self._inverse_scale = np.broadcast_to(1.0 / np.asarray(lengthscale), n_features).astype(right.dtype)
         self._features = np.ascontiguousarray(right.T)
         self._slopes = Scratch()
         self._value, self._stretch = 0.0, 0.0
-        self._stretches = np.zeros(n_features)
-        self._by_inputs = np.zeros((n_features, n_active if inputs or self._per_feature else 0))
+        # Empty: not asked for.
+        self._stretches = np.zeros(n_features if self._per_feature else 0)
+        self._by_inputs = np.zeros((n_features, n_active if inputs else 0))
 
     def fill(self, left: Floats, out: Floats) -> None:
         """Assign kernel values to out."""

@@ -77,17 +77,23 @@ def _contract_row(row: Floats, weights: Floats, variance: Any) -> tuple[Any, Any
 
 
 @compiled
-def _contract_feature(row: Floats, x: Any, feature: Floats, slopes: Floats) -> Any:
-    """Σ_j G_j |x − z_j|;  slopes_j += G_j sign(x − z_j)."""
+def _stretch(row: Floats, x: Any, feature: Floats) -> Any:
+    """Σ_j G_j |x − z_j|."""
+    total = row.dtype.type(0.0)
+    for j in range(row.size):
+        total += row[j] * abs(x - feature[j])
+    return total
+
+
+@compiled
+def _add_slopes(row: Floats, x: Any, feature: Floats, slopes: Floats) -> None:
+    """slopes_j += G_j sign(x − z_j)."""
     zero = row.dtype.type(0.0)
-    total = zero
     for j in range(row.size):
         difference = x - feature[j]
         g = row[j]
-        total += g * abs(difference)
         # At the kink there is no direction in which to move: no slope.
         slopes[j] += (g if difference > zero else zero) - (g if difference < zero else zero)
-    return total
 
 
 @compiled
@@ -105,8 +111,8 @@ def contract_laplacian_tile(
 
     G = weights ∘ k,  δ = (x − z) ∘ inverse_scale;  returns Σ G and Σ G Σ_q |δ_q|;  slopes ← G
     stretches[q] += Σ G |δ_q|, by log lengthscale_q;  inputs[q, j] += Σ_i G sign(δ_q), by z_jq/lengthscale_q;
-    neither where ``inputs`` is empty: then only the common lengthscale is asked for
-    Shapes: slopes, weights (c, d); left (c, p); features, inputs (p, d); inverse_scale, stretches (p,).
+    Shapes: slopes, weights (c, d); left (c, p); features (p, d); inverse_scale (p,); stretches (p,) and
+    inputs (p, d), or empty where they are not asked for.
     Cost: O(c d p).  Hazard: sums run in the tile's precision within a row, stretches in float64 across rows.
     Oracle: tests/reference/kernels_dense.py
     """
@@ -118,8 +124,9 @@ def contract_laplacian_tile(
         value, stretch = _contract_row(row, weights[i], v)
         value_total += np.float64(value)
         stretch_total += np.float64(stretch)
+        for q in range(stretches.size):
+            stretches[q] += np.float64(_stretch(row, left[i, q], features[q]) * inverse_scale[q])
         if inputs.size > 0:
             for q in range(left.shape[1]):
-                found = _contract_feature(row, left[i, q], features[q], inputs[q])
-                stretches[q] += np.float64(found * inverse_scale[q])
+                _add_slopes(row, left[i, q], features[q], inputs[q])
     return value_total, stretch_total

@@ -149,28 +149,20 @@ def hold_contest(
     late: list[str] = []
     pace = 1.0
     for option in options:
-        found = []
         expected = clock.trial_seconds(option, shape_of(prepared, len(parts[0].learners.rows)), len(parts))
         if densities and pace * (expected + clock.fit_seconds(option.name)) > clock.left:
             late.append(option.name)
             continue
         started = clock.now()
         try:
-            for part in parts:
-                weights, limited = row_weights(prepared, option.settings), option.settings
-                if limited.max_seconds is not None:
-                    limited = replace(limited, max_seconds=min(limited.max_seconds, clock.left))
-                models[option.name] = _fitted(limited, prepared, part, weights, fit)
-                found.append(_log_densities(models[option.name], part, weights))
-            told, counted = map(np.concatenate, zip(*found, strict=True))
-            _refuse_unknown(told)
+            model, told, counted = _judged(option, prepared, parts, fit, clock)
         except FAILURES as error:
             logger.info("%s cannot be tried: %s", option.name, error)
             failed[option.name] = error
             continue
         if expected >= TOLD_SECONDS:
             pace = max(pace, (clock.now() - started) / expected)
-        densities[option.name], counts = told, counted
+        models[option.name], densities[option.name], counts = model, told, counted
         loss = -float(np.average(densities[option.name], weights=counts))
         logger.info("%s: held-out log loss %.4g", option.name, loss)
     if not densities:
@@ -199,6 +191,22 @@ def hold_contest(
         return trial
     shares = averaging_weights(plain, counts)
     return trial._replace(weights=shares, average=averaged_log_loss(plain, counts, shares))
+
+
+def _judged(
+    option: Candidate, prepared: Prepared, parts: Sequence[Part], fit: Fit, clock: Clock
+) -> tuple[Model, FloatArray, FloatArray]:
+    """The candidate's model of the last part, log densities of all judges, and how much each counts."""
+    weights, found = row_weights(prepared, option.settings), []
+    for part in parts:
+        limited = option.settings
+        if limited.max_seconds is not None:
+            limited = replace(limited, max_seconds=min(limited.max_seconds, clock.left))
+        model = _fitted(limited, prepared, part, weights, fit)
+        found.append(_log_densities(model, part, weights))
+    told, counted = map(np.concatenate, zip(*found, strict=True))
+    _refuse_unknown(told)
+    return model, told, counted
 
 
 def shape_of(prepared: Prepared, n_rows: int) -> Shape:
