@@ -101,6 +101,7 @@ class Job:
     """All that tasks of one pass have in common; shipped once per pass.
 
     ``turns``: taken by whoever computes, where more threads of this process read than may compute.
+    ``threads``: so many visit the blocks of one span, where there are fewer tasks than threads.
     """
 
     visitor: Visitor[Any]
@@ -109,6 +110,7 @@ class Job:
     rows_per_block: int
     on_bad_rows: OnBadRows | None = None  # None: rows are known to be good
     turns: Semaphore | None = None
+    threads: int = 1
 
     def buffers(self, rows: int) -> Buffers:
         """Room for blocks of at most so many rows."""

@@ -1,10 +1,11 @@
-"""The pass: one task per span of chunks, single-threaded inside, many at once, merged in order."""
+"""The pass: one task per span of chunks, many at once, merged in order; few have several threads each."""
 
 from __future__ import annotations
 
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from streamgp.budget import return_large_allocations
 from streamgp.data import Rows, Span
 from streamgp.data.columns import load
 from streamgp.errors import ParameterError
-from streamgp.passes.block import Job, Posterior, Reading, Visitor
+from streamgp.passes.block import Buffers, Job, Posterior, Reading, Visitor
 from streamgp.passes.finite import OnBadRows
 from streamgp.passes.progress import Progress
 from streamgp.passes.threads import Fold, Threads
@@ -54,15 +55,31 @@ def visit_span(job: Job, span: Span, features_piece: Any, targets_piece: Any) ->
     """The task: read a span of whole chunks, visit it in blocks of rows, merge in order."""
     features = load(features_piece)
     targets = None if targets_piece is None else load(targets_piece)
-    with job.turns or nullcontext():
-        total, buffers = None, job.buffers(min(span.rows, job.rows_per_block))
-        for begin in range(0, span.rows, job.rows_per_block):
-            end = min(begin + job.rows_per_block, span.rows)
-            here = None if targets is None else targets[begin:end]
-            block = job.block(span.start + begin, features[begin:end], here, buffers)
-            part = job.visitor.visit(block)
-            total = part if total is None else job.visitor.merge(total, part)
+
+    def visit(begin: int, buffers: Buffers) -> Any:
+        end = min(begin + job.rows_per_block, span.rows)
+        here = None if targets is None else targets[begin:end]
+        return job.visitor.visit(job.block(span.start + begin, features[begin:end], here, buffers))
+
+    begins = range(0, span.rows, job.rows_per_block)
+    threads = min(job.threads, len(begins))
+    with job.turns or nullcontext(), _mapping(threads) as map_side_by_side:
+        total = None
+        buffers = [job.buffers(min(span.rows, job.rows_per_block)) for _ in range(threads)]
+        for first in range(0, len(begins), threads):
+            for part in map_side_by_side(visit, begins[first : first + threads], buffers):
+                total = part if total is None else job.visitor.merge(total, part)
         return job.visitor.finish(span, total)
+
+
+@contextmanager
+def _mapping(threads: int) -> Iterator[Callable[..., Iterable[Any]]]:
+    """``map`` on so many threads."""
+    if threads < 2:
+        yield map
+        return
+    with ThreadPoolExecutor(threads) as pool:
+        yield pool.map
 
 
 def visit_spans(job: Job, *pieces: Any) -> Any:
@@ -97,6 +114,7 @@ def run_pass(
     if find_client(settings.client) is None:
         if snapshot is not None:
             _ = snapshot.prepared  # before there are threads that would each make it
+        job = replace(job, threads=max(1, settings.tasks_in_flight // max(1, len(chosen))))
         if settings.read_ahead:
             job = replace(job, turns=Semaphore(settings.tasks_in_flight))
             settings = replace(settings, tasks_in_flight=settings.tasks_in_flight + settings.read_ahead)

@@ -138,6 +138,26 @@ class Crowd(Transcript):
         return super().visit(block)
 
 
+MEETING: dict[str, threading.Barrier] = {}
+
+
+@dataclass(frozen=True)
+class Meeting(Transcript):
+    """Goes on only when four blocks are being visited at the same time."""
+
+    def visit(self, block: Block) -> tuple:
+        MEETING["barrier"].wait(timeout=60)
+        return super().visit(block)
+
+
+@dataclass(frozen=True)
+class Fails(Transcript):
+    """Cannot visit one of the blocks."""
+
+    def visit(self, block: Block) -> tuple:
+        return super().visit(block) if block.start != 15 else (1 // 0,)
+
+
 @pytest.mark.parametrize("ahead", [0, 1, 6])
 def test_those_who_read_ahead_do_not_compute(ahead):
     AT_WORK["most"] = 0
@@ -145,6 +165,25 @@ def test_those_who_read_ahead_do_not_compute(ahead):
     transcript = run_pass(rows, Crowd(), PassSettings(1, 2, read_ahead=ahead))
     assert [entry[0] for entry in transcript] == list(range(200))
     assert AT_WORK["most"] <= 2
+
+
+@pytest.mark.parametrize("spans", [1, 2])
+def test_fewer_spans_than_threads_are_visited_by_several_each(spans):
+    MEETING["barrier"] = threading.Barrier(4)
+    rows = open_rows(np.arange(40.0)[:, None], y=None).cut(40 // spans)
+    transcript = run_pass(rows, Meeting(), PassSettings(5, 4))
+    assert [entry[0] for entry in transcript] == list(range(0, 40, 5))
+
+
+def test_a_span_has_the_same_bits_by_any_number_of_threads(generator):
+    rows = open_rows(np.exp(10.0 * generator.standard_normal((997, 2))), y=None).cut(997)
+    assert len({run_pass(rows, Sums(), PassSettings(10, threads)) for threads in (1, 2, 3, 7)}) == 1
+
+
+def test_an_error_in_one_of_the_blocks_of_a_span_is_raised():
+    rows = open_rows(np.arange(40.0)[:, None], y=None).cut(40)
+    with pytest.raises(ZeroDivisionError):
+        run_pass(rows, Fails(), PassSettings(5, 4))
 
 
 def test_what_tasks_merge_has_the_same_bits_everywhere(generator, make_store, cluster_client, monkeypatch):
