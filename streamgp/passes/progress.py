@@ -16,7 +16,7 @@ class Progress:
     """Bars on a terminal or in a notebook, and a count of what passes did.
 
     ``show`` None: silent unless there is a terminal or a notebook. One object goes with one fit; its counts
-    grow with every pass: ``rows_read`` rows in ``pass_seconds`` seconds.
+    grow with every pass: ``rows_read`` rows in ``pass_seconds`` seconds (of passes at once counted once).
     """
 
     def __init__(self, show: bool | None = None) -> None:
@@ -24,6 +24,7 @@ class Progress:
         self.rows_read = 0
         self.pass_seconds = 0.0
         self._outer: Any = None
+        self._passing, self._begun = 0, 0.0
 
     @staticmethod
     def of(progress: bool | Progress | None) -> Progress:
@@ -37,22 +38,38 @@ class Progress:
     @contextmanager
     def passing(self, rows: int, label: str) -> Iterator[Callable[[int], None]]:
         """A bar for one pass over so many rows; what it yields is told how many more are done."""
-        begun = time.perf_counter()
-        with tqdm(
-            total=rows,
-            desc=label if self._outer is None else f"  {label}",
-            unit="row",
-            unit_scale=True,
-            disable=self._hidden,
-            leave=self._outer is None,
-        ) as bar:
+        with (
+            self._timed(),
+            tqdm(
+                total=rows,
+                desc=label if self._outer is None else f"  {label}",
+                unit="row",
+                unit_scale=True,
+                disable=self._hidden,
+                leave=self._outer is None,
+            ) as bar,
+        ):
 
             def advance(count: int) -> None:
                 bar.update(count)
 
             yield advance
-        self.rows_read += rows
-        self.pass_seconds += time.perf_counter() - begun
+        with tqdm.get_lock():
+            self.rows_read += rows
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        """Seconds in which at least one pass runs."""
+        with tqdm.get_lock():  # several threads may run passes; a lock of its own could not be copied
+            self._begun = self._begun if self._passing else time.perf_counter()
+            self._passing += 1
+        try:
+            yield
+        finally:
+            with tqdm.get_lock():
+                self._passing -= 1
+                if not self._passing:
+                    self.pass_seconds += time.perf_counter() - self._begun
 
     @contextmanager
     def fitting(self, n_stages: int) -> Iterator[None]:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import islice
+from threading import Lock
 from typing import Any, TypeVar
 
 from dask.base import is_dask_collection
@@ -28,6 +29,8 @@ T = TypeVar("T")
 _LOST = (CommClosedError, ClosedClientError, CancelledError)
 """What a client says when its scheduler is gone, and when another one has taken its place."""
 
+_QUIET = Lock()
+"""Filters of warnings belong to the process: passes of several threads would restore each other's."""
 _FIRST = 1
 """Priority of merges: they free what they merge, where new tasks would add to it."""
 _SETUP_ATTEMPTS = 20
@@ -197,7 +200,7 @@ class Cluster:
 
     def _submit(self, function: Callable[..., Any], *arguments: Any, priority: int = 0) -> Any:
         """A future. That rows in memory are large, and travel with their task, is no news to anybody."""
-        with warnings.catch_warnings():
+        with _QUIET, warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Sending large graph")
             return self.client.submit(function, *arguments, priority=priority, pure=False)
 

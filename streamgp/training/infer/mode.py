@@ -31,7 +31,7 @@ from streamgp.inference.inducing.mode import (
     mode_scale,
 )
 from streamgp.passes.blas import single_threaded_blas
-from streamgp.passes.run import available_threads
+from streamgp.passes.run import available_threads, find_client
 from streamgp.passes.sites import SiteSweep
 from streamgp.posterior import Head, Snapshot
 from streamgp.posterior.calibration import Calibration
@@ -39,7 +39,7 @@ from streamgp.settings import FITC
 from streamgp.training.codec import record
 from streamgp.training.heads import inducing_of
 from streamgp.training.held import TILE_ROWS, held_sample, rows_that_fit
-from streamgp.training.infer.parts import Judge, Walk, parts_of, walk_parts
+from streamgp.training.infer.parts import AHEAD, Judge, Walk, parts_of, walk_parts
 from streamgp.training.optimise import Evaluations, descend, logged
 from streamgp.training.problem import Problem
 from streamgp.training.stage import Draft, Save, Stage
@@ -208,8 +208,12 @@ def _by_parts(problem: Problem, draft: Draft, own: Modes, save: Save, inference:
     judges = problem.held_out if len(problem.held_out.rows) else problem.sample
     judges = judges.take(np.argsort(judges.keys, kind="stable")[:JUDGES])
 
+    at_once = _at_once(problem)
+    share = max(1, problem.plan.tasks_in_flight // at_once)
+    each = replace(problem, plan=replace(problem.plan, tasks_in_flight=share))
+
     def slope(weights: FloatArray, spans: Sequence[Span]) -> FloatArray:
-        sums = _sums(problem, basis, whitening, terms, weights, spans)
+        sums = _sums(each, basis, whitening, terms, weights, spans)
         return weights - (problem.n_rows / sum(span.rows for span in spans)) * sums.gradient
 
     def loss(weights: FloatArray, most: int = JUDGES) -> float:
@@ -230,12 +234,25 @@ def _by_parts(problem: Problem, draft: Draft, own: Modes, save: Save, inference:
             slope,
             judge,
             lambda number: problem.generator(draft.step, number).permutation(len(parts)),
+            at_once=at_once,
             most_passes=min(PART_PASSES, inference.most_sweeps),
             tolerance=PART_GAIN,
             is_late=problem.is_late,
             save=lambda walk: save(replace(own, walk=walk)),
         )
     return Mode(walk.best, np.nan, walk.parts, converged), passes
+
+
+def _at_once(problem: Problem) -> int:
+    """How many slopes are under way: on a cluster several, so that no worker waits for the trip of a step.
+
+    Threads of this process share the rows of one slope instead, in less memory and without a trip.
+    """
+    if find_client(problem.settings.client) is None:
+        return 1
+    tasks = problem.plan.tasks_in_flight
+    # Workers compute a task a thread, so where memory does not limit tasks, others may wait for them.
+    return AHEAD + 1 if tasks == problem.plan.threads else min(AHEAD + 1, tasks)
 
 
 def _sums(
