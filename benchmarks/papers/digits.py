@@ -13,6 +13,8 @@ from streamgp.kernels import RBF, Constant, Kernel, Linear, Polynomial, White
 BIAS_VARIANCE = 0.1
 """Variance of the bias, a constant in the kernel ([IVM2003] section 4)."""
 VALIDATION_ROWS = 1000
+FIRST_W = 0.0166
+"""One over the mean variance of pixels in [IVM2006]: its first w, in the units of its hyperprior."""
 DENSITY_BINS = 20
 KERNELS: dict[str, Kernel | None] = {
     "default": None,
@@ -24,6 +26,12 @@ KERNELS: dict[str, Kernel | None] = {
     "polynomial9": Polynomial(9, 100.0, 1.0, normalize=True),
 }
 """Where learning starts."""
+
+
+def in_paper_units(split: Split) -> Split:
+    """Pixels of the mean variance that [IVM2006] has."""
+    scale = np.float32(np.sqrt(1.0 / FIRST_W / split.X_train.var(axis=0).mean()))
+    return split.mapped(lambda features: scale * features)
 
 
 def fit_options(memory_budget: str = "512MiB") -> tuple[Option, ...]:

@@ -10,6 +10,7 @@ benchmarks.papers.pictures`` draws the curves.
 
 from benchmarks.datasets import load_split
 from benchmarks.harness import DATA, Options, Rows, Script, defaults, measured, option, told
+from benchmarks.papers.digits import in_paper_units
 from streamgp import StreamGPClassifier
 from streamgp.selection import IVM
 
@@ -18,7 +19,8 @@ PAPER = {"constant": (1.3453, 0.0999), "hybrid": (1.6442, 0.0650), "exact": (1.4
 
 
 def rows(options: Options) -> Rows:
-    split = load_split("usps", options).drawn(options.rows).against_rest(options.digit)
+    split = load_split("usps", options).drawn(options.rows)
+    split = (in_paper_units(split) if options.paper_units else split).against_rest(options.digit)
     for strategy in options.strategies:
         kernel, likelihood = None, None
         error, loss = PAPER[strategy]
@@ -29,6 +31,7 @@ def rows(options: Options) -> Rows:
                 kernel=kernel,
                 likelihood=likelihood,
                 learn_hyperparameters=strategy,
+                standardize=not options.paper_units,
                 memory_budget=options.memory_budget,
                 random_state=options.seed,
             )
@@ -37,6 +40,7 @@ def rows(options: Options) -> Rows:
             [learned] = told(model, "learn: criterion of all rows")
             yield {
                 "strategy": strategy,
+                "paper_units": options.paper_units,
                 "round": number,
                 "criterion": learned["criterion"],
                 "bias": likelihood.bias,
@@ -51,6 +55,7 @@ def rows(options: Options) -> Rows:
 OPTIONS = (
     *DATA,
     option("--strategies", list(PAPER), choices=list(PAPER)),
+    option("--paper-units", False, "of features, as in ivm2006_table1"),
     *defaults(active=200, rounds=15, digit=2, seed=0, memory_budget="1GiB"),
 )
 SCRIPT = Script("ivm2006_figure1", __doc__, rows, OPTIONS)

@@ -16,7 +16,7 @@ import numpy as np
 
 from benchmarks.datasets import Split, load_split
 from benchmarks.harness import DATA, Options, Row, Rows, Script, means, measured, option
-from benchmarks.papers.digits import classifier, combined_error, fit_options, measured_ten
+from benchmarks.papers.digits import classifier, combined_error, fit_options, in_paper_units, measured_ten
 from streamgp.selection import IVM
 
 PAPER = {  # d: (test error in percent, minus the mean test log likelihood) of digits 0 to 9
@@ -37,7 +37,6 @@ PAPER = {  # d: (test error in percent, minus the mean test log likelihood) of d
         (0.029, 0.031, 0.052, 0.045, 0.048, 0.041, 0.020, 0.024, 0.054, 0.036),
     ),
 }
-FIRST_W = 0.0166
 TARGET_TEN_CLASSES = {"target_error_percent": 4.5}
 MEASURED = ("error_percent", "log_loss", "seconds")
 PAPER_COLUMNS = ("paper_error_percent", "paper_log_loss")
@@ -62,8 +61,7 @@ def _mode(options: Options) -> dict[str, Any]:
 def rows(options: Options) -> Rows:
     split = load_split("usps", options).drawn(options.rows)
     if options.paper_units:
-        scale = np.float32(np.sqrt(1.0 / FIRST_W / split.X_train.var(axis=0).mean()))
-        split = split.mapped(lambda features: scale * features)
+        split = in_paper_units(split)
     for n_active in options.active:
         found, positive = [], {}
         for digit in options.digits or range(10):

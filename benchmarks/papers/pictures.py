@@ -61,7 +61,7 @@ def _reject() -> list[Panel]:
 
 
 def _strategies() -> list[Panel]:
-    rows = rows_with("ivm2006_figure1")
+    rows = rows_with("ivm2006_figure1", paper_units=True)
     columns = {"criterion": "criterion", "error_percent": "test error (%)", "log_loss": "test log loss"}
     return [Panel("", curves(rows, "strategy", "round", name), "round", up) for name, up in columns.items()]
 
