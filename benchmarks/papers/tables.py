@@ -154,7 +154,7 @@ SCRIPTS: tuple[tuple[str, str, dict[str, Any]], ...] = (  # what of a paper, whi
     ("[IVM2003] figure 1", "reject_curve", {}),
     (
         "[IVM2006] table 1, as printed",
-        "ivm2006_table1 --mode constant --active 200 --paper-units",
+        "ivm2006_table1 --mode constant --paper-units",
         {"mode": "constant"},
     ),
     ("[IVM2006] figure 1", "ivm2006_figure1 --paper-units", {"paper_units": True}),
