@@ -1,7 +1,7 @@
 """Table 1 of [IVM2003]: MNIST at 13 x 13, ten tasks c against rest, then ten classes.
 
     python -m benchmarks.papers.ivm2003_table1 --digits 9 8
-    python -m benchmarks.papers.ivm2003_table1 --mode paper --svm
+    python -m benchmarks.papers.ivm2003_table1 --mode paper --svm --memory-budget 3GiB
 
 59000 training rows, 1000 validation rows held out at random, 10000 test rows, the paper's active set sizes.
 Hyperparameters are learned on a sample of the training rows; the paper chose its own by the validation error
