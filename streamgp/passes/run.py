@@ -24,6 +24,8 @@ from streamgp.passes.progress import Progress
 from streamgp.passes.threads import Fold, Threads
 
 T = TypeVar("T")
+Map = Callable[..., Iterable[Any]]
+"""Applies a function to each of some things; what it finds comes in their order."""
 
 _MOST_THREADS: ContextVar[int | None] = ContextVar("most_threads", default=None)
 
@@ -63,7 +65,7 @@ def visit_span(job: Job, span: Span, features_piece: Any, targets_piece: Any) ->
 
     begins = range(0, span.rows, job.rows_per_block)
     threads = min(job.threads, len(begins))
-    with job.turns or nullcontext(), _mapping(threads) as map_side_by_side:
+    with job.turns or nullcontext(), on_threads(threads) as map_side_by_side:
         total = None
         buffers = [job.buffers(min(span.rows, job.rows_per_block)) for _ in range(threads)]
         for first in range(0, len(begins), threads):
@@ -73,8 +75,8 @@ def visit_span(job: Job, span: Span, features_piece: Any, targets_piece: Any) ->
 
 
 @contextmanager
-def _mapping(threads: int) -> Iterator[Callable[..., Iterable[Any]]]:
-    """``map`` on so many threads."""
+def on_threads(threads: int) -> Iterator[Map]:
+    """``map`` on so many threads; the plain one where that is one."""
     if threads < 2:
         yield map
         return

@@ -18,7 +18,7 @@ from streamgp.selection import Kmeans
 from streamgp.settings import FITC, FitSettings
 from streamgp.training.fit_memory import plan_fit
 from streamgp.training.infer.mode import JUDGES, LOOKED_AT, SAMPLE_ROWS, SAMPLE_STEPS
-from streamgp.training.infer.parts import AHEAD, CHECKS, parts_of
+from streamgp.training.infer.parts import CHECKS, parts_of, steps_ahead
 from streamgp.training.learn.judged import JUDGED_INDUCING, JUDGED_ROWS, MODE_STEPS, MOST_JUDGES
 from streamgp.training.problem import held_out_rows
 from streamgp.training.rates import Rates
@@ -149,10 +149,10 @@ def _mode(
 
 def _pass(question: Question, of_a_row: float, tasks: int, rates: Rates, steps: int = 1) -> float:
     """Seconds of a pass: tasks side by side; each step, or on workers some of them, waits for the last."""
-    ahead = min(AHEAD + 1, steps) if question.workers > 1 else 1
-    at_once = ahead * tasks / steps
+    steps_at_once = steps_ahead(steps) + 1 if question.workers > 1 else 1
+    at_once = steps_at_once * tasks / steps
     rounds = math.ceil(at_once / question.cores)  # the last of which may leave cores without a task
-    computing = rounds * (steps / ahead) * (question.rows / tasks) * of_a_row
+    computing = rounds * (steps / steps_at_once) * (question.rows / tasks) * of_a_row
     # Threads of a process take turns at what tasks do beside computing.
     return computing + steps * rates.begin + tasks / question.workers * rates.task
 

@@ -22,7 +22,7 @@ from streamgp.settings import FITC, fit_settings
 from streamgp.training import rates as measuring
 from streamgp.training.fit_memory import plan_fit
 from streamgp.training.forecast import PASSES_BY_PARTS, Question, forecast
-from streamgp.training.infer.parts import AHEAD, parts_of
+from streamgp.training.infer.parts import parts_of, steps_ahead
 from streamgp.training.rates import Rates, rates
 
 RATES = Rates(
@@ -73,7 +73,9 @@ def test_tasks_and_steps_cost_and_cores_without_a_task_wait():
     free, costly = (forecast(LARGE, SETTINGS, rates) for rates in (FREE, RATES))
     tasks = LARGE.rows // LARGE.chunk_rows
     assert costly.pass_seconds - free.pass_seconds == pytest.approx(1e-3 * (len(parts) + tasks), rel=0.01)
-    most = (AHEAD + 1) * len(parts[0])  # tasks of the steps under way: more workers find nothing to do
+    most = (steps_ahead(len(parts)) + 1) * len(
+        parts[0]
+    )  # tasks of the steps under way: more workers find nothing to do
     many, more = (
         forecast(LARGE._replace(workers=workers), SETTINGS, FREE).pass_seconds for workers in (most, 4 * most)
     )

@@ -63,7 +63,7 @@ def test_few_passes_lead_near_the_mode_of_all_rows(sorted_store, small_parts):
     assert entry["evaluations"] == entry["passes"] * 50
     assert entry["log_posterior"] is None
     # The mode of the sample, from which it starts, has a loss a quarter larger than that of all rows.
-    assert near.evaluate_stream(new).log_loss < 1.15 * loss_of_the_mode(near, new)
+    assert near.evaluate_stream(new).log_loss < 1.1 * loss_of_the_mode(near, new)
 
 
 def test_interrupted_in_a_pass_and_on_a_cluster_it_is_the_same_model(
@@ -140,7 +140,8 @@ def test_steps_that_are_too_long_are_halved(generator):
 
 
 def test_slopes_side_by_side_change_no_bits(generator):
-    spans, slope = quadratic(generator, 64)
+    spans, slope = quadratic(generator, 256)
+    assert parts.steps_ahead(len(spans)) == 3
     asked, meeting = [], threading.Barrier(4)
 
     def met(weights, part):

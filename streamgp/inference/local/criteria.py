@@ -37,7 +37,7 @@ from streamgp.inference.sites import Sites
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Gaussian, Likelihood
 from streamgp.numerics import factors
-from streamgp.passes.side_by_side import Map
+from streamgp.passes.run import Map
 
 
 class Examples(NamedTuple):

@@ -39,7 +39,7 @@ from streamgp.settings import FITC
 from streamgp.training.codec import record
 from streamgp.training.heads import inducing_of
 from streamgp.training.held import TILE_ROWS, held_sample, rows_that_fit
-from streamgp.training.infer.parts import AHEAD, Judge, Walk, parts_of, walk_parts
+from streamgp.training.infer.parts import Judge, Walk, parts_of, steps_ahead, walk_parts
 from streamgp.training.optimise import Evaluations, descend, logged
 from streamgp.training.problem import Problem
 from streamgp.training.stage import Draft, Save, Stage
@@ -208,7 +208,7 @@ def _by_parts(problem: Problem, draft: Draft, own: Modes, save: Save, inference:
     judges = problem.held_out if len(problem.held_out.rows) else problem.sample
     judges = judges.take(np.argsort(judges.keys, kind="stable")[:JUDGES])
 
-    at_once = _at_once(problem)
+    at_once = _at_once(problem, steps_ahead(len(parts)))
     share = max(1, problem.plan.tasks_in_flight // at_once)
     each = replace(problem, plan=replace(problem.plan, tasks_in_flight=share))
 
@@ -243,7 +243,7 @@ def _by_parts(problem: Problem, draft: Draft, own: Modes, save: Save, inference:
     return Mode(walk.best, np.nan, walk.parts, converged), passes
 
 
-def _at_once(problem: Problem) -> int:
+def _at_once(problem: Problem, ahead: int) -> int:
     """How many slopes are under way: on a cluster several, so that no worker waits for the trip of a step.
 
     Threads of this process share the rows of one slope instead, in less memory and without a trip.
@@ -252,7 +252,7 @@ def _at_once(problem: Problem) -> int:
         return 1
     tasks = problem.plan.tasks_in_flight
     # Workers compute a task a thread, so where memory does not limit tasks, others may wait for them.
-    return AHEAD + 1 if tasks == problem.plan.threads else min(AHEAD + 1, tasks)
+    return ahead + 1 if tasks == problem.plan.threads else min(ahead + 1, tasks)
 
 
 def _sums(

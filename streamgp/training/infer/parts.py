@@ -30,8 +30,10 @@ FEWEST_PARTS = 32
 TASKS_PER_PART = 16
 """Tasks of a part, where chunks are small enough: a step waits for the last one, so few leave cores idle."""
 AHEAD = 3
-"""Slopes that are under way beside the one that the next step waits for, so that neither cores nor workers
-wait for a step: each is taken at weights so many steps old. Steps so short do not mind."""
+"""Slopes at most that are under way beside the one that the next step waits for, so that no worker waits for
+the trip of a step: each is taken at weights so many steps old."""
+FRESH = 16
+"""Steps between two checkpoints for each slope asked for ahead: fewer lose too much by old slopes."""
 LENGTH = 0.2
 """Of a step in the first pass, relative to the one that would lead to the mode if the sample knew all."""
 CHECKS = 16
@@ -54,6 +56,11 @@ def parts_of(rows: Rows, n_inducing: int) -> list[list[Span]]:
     spans = list(rows.cut(min(rows.span_rows, wanted // TASKS_PER_PART)).spans())
     count = min(rows.n_rows // wanted, len(spans))
     return [spans[part::count] for part in range(count)] if count >= FEWEST_PARTS else []
+
+
+def steps_ahead(count: int) -> int:
+    """Slopes asked for ahead in passes of ``count`` parts: the same on threads and on any cluster."""
+    return min(AHEAD, count // SAVES // FRESH)
 
 
 @record
@@ -191,15 +198,15 @@ def _stretch(
 ) -> tuple[Walk, bool]:
     """The steps of some parts of a pass of ``count``, and whether there was time for all of them.
 
-    Which weights a slope is taken at follows from the number of its part alone: those of ``AHEAD`` steps
-    before, of the beginning for the first ones, of the way back for the first ones after it.
+    Which weights a slope is taken at follows from the number of its part alone: those of ``steps_ahead``
+    steps before, of the beginning for the first ones, of the way back for the first ones after it.
     """
-    looks = max(1, count // CHECKS)
+    looks, ahead = max(1, count // CHECKS), steps_ahead(count)
     waiting: deque[Callable[[], FloatArray]] = deque()
     for done in range(len(following)):
         if is_late():
             return walk, False
-        for part in following[done + len(waiting) : done + AHEAD + 1]:
+        for part in following[done + len(waiting) : done + ahead + 1]:
             waiting.append(ask(walk.weights, part))
         number, place = divmod(walk.parts, count)
         counts = number > 0 or place >= SKIPPED * count

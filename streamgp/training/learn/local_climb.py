@@ -22,7 +22,8 @@ from streamgp.inference.local.criteria import (
 from streamgp.inference.sites import Sites
 from streamgp.kernels import Kernel
 from streamgp.likelihoods import Gaussian, Likelihood
-from streamgp.passes.side_by_side import Map, side_by_side
+from streamgp.passes.run import Map
+from streamgp.passes.side_by_side import side_by_side
 from streamgp.posterior.calibration import calibrate_noise
 from streamgp.training.learn.climb import Memory, Parameters, climb, refused
 from streamgp.training.learn.local_rows import Lesson
