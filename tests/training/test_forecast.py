@@ -73,9 +73,8 @@ def test_tasks_and_steps_cost_and_cores_without_a_task_wait():
     free, costly = (forecast(LARGE, SETTINGS, rates) for rates in (FREE, RATES))
     tasks = LARGE.rows // LARGE.chunk_rows
     assert costly.pass_seconds - free.pass_seconds == pytest.approx(1e-3 * (len(parts) + tasks), rel=0.01)
-    most = (steps_ahead(len(parts)) + 1) * len(
-        parts[0]
-    )  # tasks of the steps under way: more workers find nothing to do
+    # Tasks of the steps under way: more workers find nothing to do.
+    most = (steps_ahead(len(parts)) + 1) * len(parts[0])
     many, more = (
         forecast(LARGE._replace(workers=workers), SETTINGS, FREE).pass_seconds for workers in (most, 4 * most)
     )
