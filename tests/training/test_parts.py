@@ -66,9 +66,12 @@ def test_few_passes_lead_near_the_mode_of_all_rows(sorted_store, small_parts):
     assert near.evaluate_stream(new).log_loss < 1.1 * loss_of_the_mode(near, new)
 
 
+@pytest.mark.parametrize(("fresh", "ahead"), [(parts.FRESH, 0), (4, 3)])
 def test_interrupted_in_a_pass_and_on_a_cluster_it_is_the_same_model(
-    sorted_store, small_parts, tmp_path, monkeypatch, cluster_client
+    sorted_store, small_parts, tmp_path, monkeypatch, cluster_client, fresh, ahead
 ):
+    monkeypatch.setattr(parts, "FRESH", fresh)
+    assert parts.steps_ahead(50) == ahead
     settings = {**SMALL, "inference": FITC(most_sweeps=1)}
     with pytest.warns(NotConvergedWarning, match="the mode was not found"):
         whole = streamgp.fit_stream(sorted_store, **settings)
